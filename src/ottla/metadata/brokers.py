@@ -58,6 +58,8 @@ class BrokerRegistration:
     epoch: int = -1
     incarnation_id: Uuid = ZERO_UUID
     directories: tuple[Uuid, ...] = ()
+    cordoned: tuple[Uuid, ...] = ()
+    """The directories that get no new replicas."""
     is_fenced: bool = False
     is_shutting_down: bool = False
     is_migrating: bool = False

@@ -102,8 +102,9 @@ class MetadataFollower:
     def diverge(self, source: str, epoch: int, end_offset: int) -> None:
         """Drops what a new leader does not have: what is after `end_offset`, or of later epochs.
 
-        Raises `CorruptionError` if that was committed.
+        Raises `CorruptionError` if that was committed, or nothing is after it.
         """
+        before = self.end_offset, self.end_epoch
         while self._waiting and (
             self._waiting[-1].next_offset > end_offset
             or self._waiting[-1].partition_leader_epoch > epoch
@@ -114,7 +115,8 @@ class MetadataFollower:
         if self._waiting:
             last = self._waiting[-1]
             self.end_offset, self.end_epoch = last.next_offset, last.partition_leader_epoch
-        if self.end_offset > end_offset or self.end_epoch > epoch:
+        is_same = (self.end_offset, self.end_epoch) == before
+        if is_same or self.end_offset > end_offset or self.end_epoch > epoch:
             raise CorruptionError(
                 f"{source}: __cluster_metadata",
                 0,

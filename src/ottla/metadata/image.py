@@ -31,9 +31,10 @@ FIRST_WITH_SCRAM = 11
 FIRST_WITH_TRANSACTIONS = 13
 FIRST_WITH_TOKENS = 14
 FIRST_WITH_DIRECTORIES = 17
+FIRST_WITH_CORDONED = 30
 """The first levels of `metadata.version` with credentials (3.5-IV2), with metadata transactions
-(3.6-IV1, KIP-868), with delegation tokens (3.6-IV2), and with log directories in the records of
-partitions (3.7-IV2, KIP-858).
+(3.6-IV1, KIP-868), with delegation tokens (3.6-IV2), with log directories in the records of
+partitions (3.7-IV2, KIP-858), and with cordoned ones in those of brokers (4.3-IV0).
 """
 
 ALL_BROKERS = ""

@@ -14,6 +14,7 @@ from ottla.base.resource_kinds import ResourceKind
 from ottla.codec.schema import Message
 from ottla.metadata.acls import Acl, Entry
 from ottla.metadata.image import (
+    FIRST_WITH_CORDONED,
     FIRST_WITH_DIRECTORIES,
     METADATA_VERSION,
     NO_CONFIGS,
@@ -106,7 +107,13 @@ def _nodes(old: MetadataImage, new: MetadataImage, version: int) -> Iterator[Ver
             yield controller, 0
     for number, broker in sorted(new.brokers.items()):
         if old.brokers.get(number) != broker:
-            yield broker_record(number, broker), 3 if version >= FIRST_WITH_DIRECTORIES else 1
+            yield broker_record(number, broker), _broker_version(version)
+
+
+def _broker_version(level: int) -> int:
+    if level >= FIRST_WITH_CORDONED:
+        return 4
+    return 3 if level >= FIRST_WITH_DIRECTORIES else 1
 
 
 def _topics(

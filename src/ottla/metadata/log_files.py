@@ -23,6 +23,7 @@ from ottla.metadata.records import (
     RegisterControllerRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
+    UnregisterControllerRecord,
     decode_record,
 )
 from ottla.metadata.replay import MetadataReplay
@@ -40,6 +41,7 @@ ABOUT_NODES = frozenset(
         UnfenceBrokerRecord,
         BrokerRegistrationChangeRecord,
         RegisterControllerRecord,
+        UnregisterControllerRecord,
     )
 )
 """Records about nodes, whose unknown versions are skipped: they have no topics and settings."""

@@ -4,7 +4,7 @@ Format page: docs/format/cluster-metadata.md. Kafka's counterparts: the JSON fil
 `org.apache.kafka.common.metadata`, `MetadataRecordSerde`.
 
 All versions are flexible. The first version of a record is that of Kafka 3.0, or of the Kafka that
-introduced the record; the last is that of Kafka 4.0.
+introduced the record; the last is that of Kafka 4.4.
 """
 
 from typing import Final
@@ -44,8 +44,10 @@ class Feature(Struct):
     max_supported_version: int = int16("0+")
 
 
-class RegisterBrokerRecord(Message, api_key=0, versions="0-3", flexible="0+"):
-    """A broker started. Version 3 adds its log directories (KIP-858)."""
+class RegisterBrokerRecord(Message, api_key=0, versions="0-4", flexible="0+"):
+    """A broker started. Version 3 adds its log directories (KIP-858), 4 those of them that are
+    cordoned (Kafka 4.3).
+    """
 
     broker_id: int = int32("0+")
     is_migrating_zk_broker: bool = boolean("2+")
@@ -57,6 +59,7 @@ class RegisterBrokerRecord(Message, api_key=0, versions="0-3", flexible="0+"):
     fenced: bool = boolean("0+", default=True)
     in_controlled_shutdown: bool = boolean("1+")
     log_dirs: list[Uuid] = array(uuid, "3+", tag=0)
+    cordoned_log_dirs: list[Uuid] | None = array(uuid, "4+", default=None, nullable="4+", tag=1)
 
 
 class UnregisterBrokerRecord(Message, api_key=1, versions="0", flexible="0+"):
@@ -185,14 +188,17 @@ class ProducerIdsRecord(Message, api_key=15, versions="0", flexible="0+"):
     next_producer_id: int = int64("0+")
 
 
-class BrokerRegistrationChangeRecord(Message, api_key=17, versions="0-2", flexible="0+"):
-    """A change of a broker's registration; `fenced` is -1 unfenced, 0 no change, 1 fenced."""
+class BrokerRegistrationChangeRecord(Message, api_key=17, versions="0-3", flexible="0+"):
+    """A change of a broker's registration; `fenced` is -1 unfenced, 0 no change, 1 fenced, and
+    `cordoned_log_dirs` are null if they stay.
+    """
 
     broker_id: int = int32("0+")
     broker_epoch: int = int64("0+")
     fenced: int = int8("0+", tag=0)
     in_controlled_shutdown: int = int8("1+", tag=1)
     log_dirs: list[Uuid] = array(uuid, "2+", tag=2)
+    cordoned_log_dirs: list[Uuid] | None = array(uuid, "3+", default=None, nullable="3+", tag=3)
 
 
 class AccessControlEntryRecord(Message, api_key=18, versions="0", flexible="0+"):
@@ -257,6 +263,12 @@ class ClearElrRecord(Message, api_key=28, versions="0", flexible="0+"):
     topic_name: str = string("0+")
 
 
+class UnregisterControllerRecord(Message, api_key=29, versions="0", flexible="0+"):
+    """A controller was removed for good (Kafka 4.4)."""
+
+    controller_id: int = int32("0+")
+
+
 RECORDS: Final[tuple[type[Message], ...]] = (
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
@@ -284,6 +296,7 @@ RECORDS: Final[tuple[type[Message], ...]] = (
     RemoveDelegationTokenRecord,
     RegisterControllerRecord,
     ClearElrRecord,
+    UnregisterControllerRecord,
 )
 BY_KEY: Final = {record.API_KEY: record for record in RECORDS}
 

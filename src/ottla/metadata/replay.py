@@ -46,6 +46,7 @@ from ottla.metadata.records import (
     TopicRecord,
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
+    UnregisterControllerRecord,
     UserScramCredentialRecord,
     ZkMigrationStateRecord,
 )
@@ -242,6 +243,9 @@ class MetadataReplay:
     def _register_controller(self, record: RegisterControllerRecord) -> None:
         self._controllers[record.controller_id] = record
 
+    def _unregister_controller(self, record: UnregisterControllerRecord) -> None:
+        self._controllers.pop(record.controller_id, None)
+
     def _unregister_broker(self, record: UnregisterBrokerRecord) -> None:
         self._brokers.pop(record.broker_id, None)
 
@@ -260,6 +264,8 @@ class MetadataReplay:
             changes["is_shutting_down"] = record.in_controlled_shutdown > 0
         if record.log_dirs:
             changes["directories"] = tuple(record.log_dirs)
+        if record.cordoned_log_dirs is not None:
+            changes["cordoned"] = tuple(record.cordoned_log_dirs)
         self._change_broker(record.broker_id, **changes)
 
     def _change_broker(self, broker_id: int, **changes: Any) -> None:
@@ -330,6 +336,7 @@ REPLAYS: Mapping[type[Message], Callable[[MetadataReplay, Any], None]] = {
     RegisterBrokerRecord: MetadataReplay._register_broker,
     UnregisterBrokerRecord: MetadataReplay._unregister_broker,
     RegisterControllerRecord: MetadataReplay._register_controller,
+    UnregisterControllerRecord: MetadataReplay._unregister_controller,
     BrokerRegistrationChangeRecord: MetadataReplay._change_registration,
     FenceBrokerRecord: MetadataReplay._fence,
     UnfenceBrokerRecord: MetadataReplay._unfence,

@@ -53,6 +53,7 @@ def broker_of(record: RegisterBrokerRecord) -> BrokerRegistration:
         epoch=record.broker_epoch,
         incarnation_id=record.incarnation_id,
         directories=tuple(record.log_dirs),
+        cordoned=tuple(record.cordoned_log_dirs or ()),
         is_fenced=record.fenced,
         is_shutting_down=record.in_controlled_shutdown,
         is_migrating=record.is_migrating_zk_broker,
@@ -86,6 +87,7 @@ def broker_record(broker_id: int, broker: BrokerRegistration) -> RegisterBrokerR
         fenced=broker.is_fenced,
         in_controlled_shutdown=broker.is_shutting_down,
         log_dirs=list(broker.directories),
+        cordoned_log_dirs=list(broker.cordoned) or None,
     )
 
 

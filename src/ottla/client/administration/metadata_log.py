@@ -118,6 +118,7 @@ class MetadataLog(Closing):
             has_answer = False
             while (address := self._next_address(asked)) is not None:
                 asked.add(address)
+                epoch = self.epoch
                 try:
                     return self._fetch(address)
                 except _LeadsNotError:
@@ -125,7 +126,9 @@ class MetadataLog(Closing):
                 except UnreachableError as error:
                     failure = failure or error
                 self.close()
-                if self._at == address:
+                if self.epoch > epoch and self._at is not None:
+                    asked.discard(self._at)  # It leads by what is known now.
+                elif self._at == address:
                     self._at = None
             if failure is not None and not has_answer and not self._has_been_led:
                 raise failure
