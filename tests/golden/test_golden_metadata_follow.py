@@ -9,6 +9,7 @@ from itertools import pairwise
 import pytest
 from click.testing import CliRunner, Result
 
+from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import CorruptionError, RefusalError, UnreachableError
 from ottla.cli.main import cli
 from ottla.client.administration.metadata_log import METADATA_TOPIC_ID, MetadataLog
@@ -19,7 +20,14 @@ from ottla.metadata.image import MetadataImage
 from ottla.metadata.log_files import read_log
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import RequestHeader, encode_response, read_request_header
-from ottla.protocol.messages.fetch import FetchRequest, FetchResponse
+from ottla.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
+    PartitionData,
+)
 from tests.golden.exchanges import RECORDED, Exchange, exchanges, whole
 from tests.golden.recorded_controllers import DYNAMIC, STATIC, RecordedController
 from tests.golden.test_golden_kraft_logs import RECORDED as KRAFT
@@ -206,6 +214,39 @@ def test_whoever_does_not_lead_is_passed_over() -> None:
             break
     assert (len(one.asked), len(leader.asked)) == (1, 1)
     assert leader.asked[0].topics[0].partitions[0].current_leader_epoch == 1
+
+
+class ReelectedController(RecordedQuorum):
+    """Leads an epoch that the first fetch does not know, and says so."""
+
+    def frame_for(self, header: RequestHeader, asked: bytes) -> bytes | None:
+        if header.api_key != ApiKey.FETCH or self.asked:
+            return super().frame_for(header, asked)
+        super().frame_for(header, asked)
+        partition = PartitionData(
+            error_code=ErrorCode.FENCED_LEADER_EPOCH,
+            high_watermark=-1,
+            current_leader=LeaderIdAndEpoch(leader_id=101, leader_epoch=1),
+        )
+        topic = FetchableTopicResponse(topic_id=METADATA_TOPIC_ID, partitions=[partition])
+        places = [NodeEndpoint(node_id=101, host="127.0.0.1", port=self.port)]
+        output = Output()
+        encode_response(header, FetchResponse(responses=[topic], node_endpoints=places), output)
+        return output.read_all()[4:]
+
+
+def test_a_leader_that_tells_its_epoch_is_asked_again_at_once() -> None:
+    asked = fetches(DYNAMIC, 1)
+    (led, *_) = [x for x in asked if not x.response.responses[0].partitions[0].error_code]
+    one = ReelectedController(DYNAMIC, [led, led])
+    said: list[str] = []
+    try:
+        with metadata_log(one.address, said=said) as log:
+            assert next(log.changes())
+    finally:
+        one.close()
+    epochs = [x.topics[0].partitions[0].current_leader_epoch for x in one.asked]
+    assert (epochs, said) == ([0, 1], [])
 
 
 def test_damaged_records_are_named_with_their_place() -> None:

@@ -8,9 +8,19 @@ from ottla.base.errors import CorruptionError
 from ottla.base.ids import Uuid
 from ottla.codec.schema import Message
 from ottla.metadata.following import Entry, MetadataFollower
+from ottla.metadata.image import MetadataImage
+from ottla.metadata.image_changes import image_changes
 from ottla.metadata.log_files import MetadataFile, read_log
 from ottla.metadata.log_writing import record_batch, snapshot_parts
-from ottla.metadata.records import PartitionRecord, TopicRecord
+from ottla.metadata.records import (
+    BrokerRegistrationChangeRecord,
+    FeatureLevelRecord,
+    PartitionRecord,
+    RegisterBrokerRecord,
+    RegisterControllerRecord,
+    TopicRecord,
+    UnregisterControllerRecord,
+)
 from ottla.record.batch import iter_batches
 
 SOURCE = "controller:9093"
@@ -94,6 +104,28 @@ def test_a_snapshot_begins_the_image_anew_and_never_goes_back() -> None:
     assert len(follower.take_records(SOURCE, batch(40, 3, 6), 42)) == 2
     with pytest.raises(CorruptionError, match="ends before offset 42, which was committed"):
         follower.take_snapshot(SOURCE, 40, 3, content)
+
+
+def test_cordoned_directories_are_kept_and_a_controller_can_go() -> None:
+    first, second = Uuid(bytes(15) + b"\1"), Uuid(bytes(15) + b"\2")
+    versioned: list[tuple[Message, int]] = [
+        (FeatureLevelRecord(name="metadata.version", feature_level=33), 0),
+        (RegisterBrokerRecord(broker_id=1, log_dirs=[first], cordoned_log_dirs=[first]), 4),
+        (RegisterControllerRecord(controller_id=9), 0),
+    ]
+    follower = MetadataFollower()
+    follower.take_records(SOURCE, record_batch(versioned, 0, 1, now_ms=1), 3)
+    image = follower.image()
+    assert (image.brokers[1].cordoned, set(image.controllers)) == ((first,), {9})
+    written = {type(one): version for one, version in image_changes(MetadataImage(), image)}
+    assert written[RegisterBrokerRecord] == 4
+    changes: list[tuple[Message, int]] = [
+        (BrokerRegistrationChangeRecord(broker_id=1, cordoned_log_dirs=[second]), 3),
+        (UnregisterControllerRecord(controller_id=9), 0),
+    ]
+    follower.take_records(SOURCE, record_batch(changes, 3, 1, now_ms=1), 5)
+    image = follower.image()
+    assert (image.brokers[1].cordoned, set(image.controllers)) == ((second,), set())
 
 
 def test_a_cut_snapshot_and_a_gap_are_named() -> None:
