@@ -95,7 +95,7 @@ class Leaders:
         self.coordinator.ask([begun], lambda answers: None, at(0.0))
         self.cluster = ClusterInProcess(PLACE, (1, 2), zookeeper_connect="a:2181")
         for broker in self.cluster.brokers.values():
-            broker._share_persister = self.coordinator  # type: ignore[assignment]
+            broker.shares.led._persister = self.coordinator
         self.cluster.lead(1)
         for _ in range(2):  # Then all replicas know the high watermark.
             self.cluster.replicate(1)
