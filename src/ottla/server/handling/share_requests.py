@@ -54,10 +54,10 @@ def said_of(topics: Sequence[GivenTopic]) -> list[Said]:
     return turn_list(
         Said(
             (topic.topic_id, one.partition_index),
-            [
+            turn_list(
                 Acknowledgement(batch.first_offset, batch.last_offset, batch.acknowledge_types)
-                for batch in one.acknowledgement_batches
-            ],
+                for batch in many_in_turns(one.acknowledgement_batches)
+            ),
         )
         for topic in many_in_turns(topics)
         for one in many_in_turns(topic.partitions)
@@ -73,7 +73,7 @@ def check_renewals(said: Sequence[Said], *, is_renewal: bool, may_renew: bool) -
         return
     renew = AcknowledgeType.RENEW
     for one in many_in_turns(said):
-        if any(renew in given.types for given in one.given):
+        if any(renew in given.types for given in many_in_turns(one.given)):
             raise ApiError(ErrorCode.INVALID_REQUEST, "A renewal is said with IsRenewAck.")
 
 
