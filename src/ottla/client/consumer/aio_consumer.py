@@ -27,6 +27,7 @@ from ottla.client.consumer.records import (
     CorruptBatchError,
     DeserializationError,
 )
+from ottla.runtime.loop_waker import LoopWaker
 
 
 class Consumer(ConsumerBase):
@@ -45,8 +46,7 @@ class Consumer(ConsumerBase):
     orders
     """
 
-    _loop: asyncio.AbstractEventLoop | None = None
-    _woken: asyncio.Event
+    _woken: LoopWaker | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -156,7 +156,9 @@ class Consumer(ConsumerBase):
         """Whether there is a record to return; it is then in `_records`."""
         core = self._core
         core.check_reads()
-        self._listen()
+        if self._woken is None:
+            self._woken = LoopWaker(core.wakers)
+        woken = self._woken
         until_s = None if timeout is None else time.monotonic() + check_seconds(timeout)
         while not core.is_closed:
             core.auto_commit()
@@ -164,7 +166,7 @@ class Consumer(ConsumerBase):
                 await self._rebalance(event)
             if core.has_work():
                 await asyncio.to_thread(core.work)
-            self._woken.clear()
+            woken.clear()
             if (records := core.next_records()) is not None:
                 self._records = records
                 await asyncio.sleep(0)  # Let other tasks run, however much there is to read.
@@ -173,26 +175,8 @@ class Consumer(ConsumerBase):
             if left_s is not None and left_s <= 0:
                 return False
             if not core.has_something():
-                await self._wait(core.patience_s(left_s))
+                await woken.wait(core.patience_s(left_s))
         return False
-
-    async def _wait(self, seconds: float | None) -> None:
-        try:
-            await asyncio.wait_for(self._woken.wait(), seconds)
-        except TimeoutError:
-            return
-
-    def _listen(self) -> None:
-        """From now on, changes in the consumer's threads wake this loop."""
-        if self._loop is None:
-            loop = self._loop = asyncio.get_running_loop()
-            woken = self._woken = asyncio.Event()
-
-            def wake() -> None:
-                if not loop.is_closed():
-                    loop.call_soon_threadsafe(woken.set)
-
-            self._core.wakers.append(wake)
 
     async def _rebalance(self, event: Event) -> None:
         core = self._core

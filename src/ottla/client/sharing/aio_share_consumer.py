@@ -12,6 +12,7 @@ from typing import Self
 from ottla.base.arguments import check_count, check_seconds
 from ottla.client.sharing.base import ShareConsumerBase
 from ottla.client.sharing.records import ShareRecord
+from ottla.runtime.loop_waker import LoopWaker
 
 
 class ShareConsumer(ShareConsumerBase):
@@ -27,8 +28,7 @@ class ShareConsumer(ShareConsumerBase):
     b'cut' 1
     """
 
-    _loop: asyncio.AbstractEventLoop | None = None
-    _woken: asyncio.Event
+    _woken: LoopWaker | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -107,7 +107,9 @@ class ShareConsumer(ShareConsumerBase):
         check_count(count, "records")
         core.check_reads()
         core.settle()
-        self._listen()
+        if self._woken is None:
+            self._woken = LoopWaker(core.wakers)
+        woken = self._woken
         until_s = None if timeout is None else time.monotonic() + check_seconds(timeout)
         found: list[ShareRecord] = []
         while not core.is_closed:
@@ -115,7 +117,7 @@ class ShareConsumer(ShareConsumerBase):
             core.check_failures()
             if core.has_work():
                 await asyncio.to_thread(core.work)
-            self._woken.clear()
+            woken.clear()
             found += core.take(count - len(found), may_raise=not found)
             if len(found) >= count or (found and not is_patient):
                 await asyncio.sleep(0)  # Let other tasks run, however much there is to read.
@@ -124,26 +126,8 @@ class ShareConsumer(ShareConsumerBase):
             if left_s is not None and left_s <= 0:
                 break
             if not core.has_something():
-                await self._wait(core.patience_s(left_s))
+                await woken.wait(core.patience_s(left_s))
         return found
-
-    async def _wait(self, seconds: float | None) -> None:
-        try:
-            await asyncio.wait_for(self._woken.wait(), seconds)
-        except TimeoutError:
-            return
-
-    def _listen(self) -> None:
-        """From now on, changes in the consumer's threads wake this loop."""
-        if self._loop is None:
-            loop = self._loop = asyncio.get_running_loop()
-            woken = self._woken = asyncio.Event()
-
-            def wake() -> None:
-                if not loop.is_closed():
-                    loop.call_soon_threadsafe(woken.set)
-
-            self._core.wakers.append(wake)
 
     async def commit(self, timeout: float | None = None) -> None:
         """Sends what was said of records, and waits for the answers; in the implicit mode what was

@@ -10,7 +10,6 @@ from ottla.coordinator.consumer.requests import VisibleTopics
 from ottla.metadata.acls import CLUSTER_NAME, Operation, ResourceType
 from ottla.protocol.messages.consumer_group_describe import (
     ConsumerGroupDescribeRequest,
-    ConsumerGroupDescribeResponse,
 )
 from ottla.protocol.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from ottla.protocol.messages.consumer_group_heartbeat import (
@@ -324,15 +323,39 @@ def describe_groups(
 def consumer_group_describe(
     request: ConsumerGroupDescribeRequest, context: RequestContext, access: Access, handle: Handle
 ) -> Answer:
-    """A group whose members have topics that the client may not describe is not shown (4.1)."""
+    def topics_of(group: DescribedConsumerGroup) -> set[str]:
+        return {
+            topic.topic_name
+            for member in in_turns(group.members)
+            for assignment in (member.assignment, member.target_assignment)
+            for topic in assignment.topic_partitions
+        }
+
+    return describe_with_topics(
+        request, access, partial(handle, request, context), DescribedConsumerGroup, topics_of
+    )
+
+
+def describe_with_topics(
+    request: Any,
+    access: Access,
+    handle: Callable[[], Any],
+    described: Callable[..., Any],
+    topics_of: Callable[[Any], set[str]],
+) -> Answer:
+    """A group whose members have topics that the client may not describe is not shown (4.1).
+
+    `described` makes a group of the response.
+    """
     request.group_ids, denied = access.split(
         request.group_ids, lambda one: access.group(Operation.DESCRIBE, one)
     )
+    sees = partial(access.sees, Operation.DESCRIBE, ResourceType.TOPIC)
 
-    def amend(response: ConsumerGroupDescribeResponse) -> None:
+    def amend(response: Any) -> None:
         for at, group in enumerate(response.groups):
-            if _has_hidden_topic(group, access):
-                response.groups[at] = DescribedConsumerGroup(
+            if not all(map(sees, topics_of(group))):
+                response.groups[at] = described(
                     group_id=group.group_id,
                     error_code=TOPIC_DENIED,
                     error_message="The group has described topic(s) that the client is not "
@@ -343,23 +366,11 @@ def consumer_group_describe(
                     GROUP_OPERATIONS, ResourceType.GROUP, group.group_id
                 )
         response.groups.extend(
-            DescribedConsumerGroup(
-                group_id=one, error_code=DENIED, error_message=DENIED.description
-            )
+            described(group_id=one, error_code=DENIED, error_message=DENIED.description)
             for one in denied
         )
 
-    return amended(handle(request, context), amend)
-
-
-def _has_hidden_topic(group: DescribedConsumerGroup, access: Access) -> bool:
-    names = {
-        topic.topic_name
-        for member in in_turns(group.members)
-        for assignment in (member.assignment, member.target_assignment)
-        for topic in assignment.topic_partitions
-    }
-    return not all(access.sees(Operation.DESCRIBE, ResourceType.TOPIC, one) for one in names)
+    return amended(handle(), amend)
 
 
 def consumer_group_heartbeat(

@@ -11,16 +11,14 @@ from ottla.protocol.messages import describe_share_group_offsets as describing
 from ottla.protocol.messages.share_group_describe import (
     DescribedGroup,
     ShareGroupDescribeRequest,
-    ShareGroupDescribeResponse,
 )
 from ottla.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
 )
 from ottla.server.authorization.access import Access, Answer, Handle
-from ottla.server.authorization.groups import DENIED, TOPIC_DENIED
+from ottla.server.authorization.groups import DENIED, TOPIC_DENIED, describe_with_topics
 from ottla.server.dispatching.request_context import RequestContext, amended
-from ottla.server.handling.operations import GROUP_OPERATIONS
 
 
 def heartbeat(
@@ -41,39 +39,16 @@ def heartbeat(
 def describe(
     request: ShareGroupDescribeRequest, context: RequestContext, access: Access, handle: Handle
 ) -> Answer:
-    """A group whose members have topics that the client may not describe is not shown."""
-    request.group_ids, denied = access.split(
-        request.group_ids, lambda one: access.group(Operation.DESCRIBE, one)
+    def topics_of(group: DescribedGroup) -> set[str]:
+        return {
+            topic.topic_name
+            for member in in_turns(group.members)
+            for topic in member.assignment.topic_partitions
+        }
+
+    return describe_with_topics(
+        request, access, partial(handle, request, context), DescribedGroup, topics_of
     )
-
-    def amend(response: ShareGroupDescribeResponse) -> None:
-        for at, group in enumerate(response.groups):
-            if _has_hidden_topic(group, access):
-                response.groups[at] = DescribedGroup(
-                    group_id=group.group_id,
-                    error_code=TOPIC_DENIED,
-                    error_message="The group has described topic(s) that the client is not "
-                    "authorized to describe.",
-                )
-            elif request.include_authorized_operations and not group.error_code:
-                group.authorized_operations = access.operations(
-                    GROUP_OPERATIONS, ResourceType.GROUP, group.group_id
-                )
-        response.groups.extend(
-            DescribedGroup(group_id=one, error_code=DENIED, error_message=DENIED.description)
-            for one in denied
-        )
-
-    return amended(handle(request, context), amend)
-
-
-def _has_hidden_topic(group: DescribedGroup, access: Access) -> bool:
-    names = {
-        topic.topic_name
-        for member in in_turns(group.members)
-        for topic in member.assignment.topic_partitions
-    }
-    return not all(access.sees(Operation.DESCRIBE, ResourceType.TOPIC, one) for one in names)
 
 
 def describe_offsets(

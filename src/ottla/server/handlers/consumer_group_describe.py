@@ -7,7 +7,6 @@ Kafka's counterpart: `KafkaApis.handleConsumerGroupDescribe`.
 from collections.abc import Iterable
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.partitions import by_topic
 from ottla.base.turns import in_turns
 from ottla.coordinator.consumer.partitions import TopicIdPartition
 from ottla.coordinator.consumer.requests import (
@@ -24,6 +23,7 @@ from ottla.protocol.messages.consumer_group_describe import (
     TopicPartitions,
 )
 from ottla.server.dispatching.request_context import RequestContext
+from ottla.server.handling.assignments import named_topics
 from ottla.server.handling.operations import GROUP_OPERATIONS
 
 SPEAKS_THE_NEW_PROTOCOL = 1
@@ -90,15 +90,9 @@ def _member(found: ConsumerMemberDescription, context: RequestContext) -> Member
 
 
 def _assignment(partitions: Iterable[TopicIdPartition], context: RequestContext) -> Assignment:
-    """Topics that have been deleted since are left out."""
-    known = [
-        (topic_id, name, indexes)
-        for topic_id, indexes in by_topic(partitions).items()
-        if (name := context.broker.catalog.name_by_id(topic_id)) is not None
-    ]
     return Assignment(
         topic_partitions=[
             TopicPartitions(topic_id=topic_id, topic_name=name, partitions=indexes)
-            for topic_id, name, indexes in known
+            for topic_id, name, indexes in named_topics(partitions, context)
         ]
     )

@@ -6,7 +6,6 @@ Kafka's counterpart: `KafkaApis.handleShareGroupDescribe`.
 from collections.abc import Iterable
 
 from ottla.base.errors import ApiError
-from ottla.base.partitions import by_topic
 from ottla.base.turns import in_turns
 from ottla.coordinator.consumer.partitions import TopicIdPartition
 from ottla.coordinator.share.requests import ShareGroupDescription, ShareMemberDescription
@@ -19,6 +18,7 @@ from ottla.protocol.messages.share_group_describe import (
     TopicPartitions,
 )
 from ottla.server.dispatching.request_context import RequestContext
+from ottla.server.handling.assignments import named_topics
 from ottla.server.handling.operations import GROUP_OPERATIONS
 
 ASSIGNOR = "simple"
@@ -68,15 +68,9 @@ def _member(found: ShareMemberDescription, context: RequestContext) -> Member:
 
 
 def _assignment(partitions: Iterable[TopicIdPartition], context: RequestContext) -> Assignment:
-    """Topics that have been deleted since are left out."""
-    known = [
-        (topic_id, name, indexes)
-        for topic_id, indexes in by_topic(partitions).items()
-        if (name := context.broker.catalog.name_by_id(topic_id)) is not None
-    ]
     return Assignment(
         topic_partitions=[
             TopicPartitions(topic_id=topic_id, topic_name=name, partitions=indexes)
-            for topic_id, name, indexes in known
+            for topic_id, name, indexes in named_topics(partitions, context)
         ]
     )
