@@ -13,7 +13,7 @@ from ottla.base.timestamps import Timestamps
 from ottla.broker.assemble import assemble
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
-from ottla.broker.membership.membership import Membership
+from ottla.broker.membership.membership import AnyMembership
 from ottla.broker.replicas.replicas import Replicas
 from ottla.broker.replication.effects import BeforeEffect
 from ottla.broker.replication.fetches import (
@@ -98,7 +98,7 @@ def open_member(
     broker_id: int,
     file_system: FileSystem,
     *paths: str,
-    membership: Membership | None = None,
+    membership: AnyMembership | None = None,
     before_effect: BeforeEffect | None = None,
     open_remote_storage: Callable[[BrokerConfig, FileSystem], RemoteStorage] | None = None,
     **settings: str,
@@ -248,7 +248,7 @@ class ClusterInProcess:
         self,
         place: TopicPartition,
         replicas: tuple[int, ...],
-        membership: Callable[[int], Membership] | None = None,
+        membership: Callable[[int], AnyMembership] | None = None,
         **settings: str,
     ) -> None:
         self._settings = settings

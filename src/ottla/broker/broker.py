@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from ottla.broker.groups.end_offsets import EndOffsets
     from ottla.broker.groups.share_groups import ShareGroups
     from ottla.broker.membership.by_itself import NoMembership
-    from ottla.broker.membership.membership import Membership
+    from ottla.broker.membership.membership import AnyMembership
     from ottla.broker.records.fetch_sessions import FetchSessions
     from ottla.broker.replicas.only_replicas import OnlyReplicas
     from ottla.broker.replicas.replicas import Replicas
@@ -101,7 +101,7 @@ class Broker:
     scheduler: Scheduler
     log_jobs: LogJobs
     replicas: "Replicas | OnlyReplicas"
-    membership: "Membership | NoMembership"
+    membership: "AnyMembership | NoMembership"
     catalog: Catalog
     """All topics; in a cluster also those without a replica on this broker."""
     remote_logs: "RemoteLogs | None" = field(default=None, init=False)

@@ -17,7 +17,7 @@ from ottla.config.broker import BrokerConfig, broker_config
 
 if TYPE_CHECKING:
     from ottla.broker.membership.membership import (
-        Membership,  # not loaded by a broker without a cluster
+        AnyMembership,  # not loaded by a broker without a cluster
     )
 
 
@@ -42,7 +42,7 @@ def open_broker(
 def open_member(
     paths: Sequence[str],
     settings: Mapping[str, str],
-    place: "tuple[str, Membership]",
+    place: "tuple[str, AnyMembership]",
     *,
     clock: Clock,
     on_progress: Callable[[str], None] = lambda _: None,

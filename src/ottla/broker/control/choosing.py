@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from ottla.broker.control.alone import TopicBroker
     from ottla.broker.control.controller import Controller
     from ottla.broker.control.image_view import ViewingBroker
-    from ottla.broker.membership.membership import Membership
+    from ottla.broker.membership.membership import AnyMembership
     from ottla.broker.replicas.replicas import Replicas
     from ottla.metadata.cluster_view import ClusterView
 
     class Whole(TopicBroker, ViewingBroker, Protocol):
         """A broker with all its parts."""
 
-        membership: Membership | NoMembership
+        membership: AnyMembership | NoMembership
         replicas: Replicas | OnlyReplicas
         options: BrokerOptions
 
@@ -45,7 +45,9 @@ def controller_for(broker: "Whole") -> "Controller":
 
         return AloneController(broker)
     from ottla.broker.control.zookeeper import ZooKeeperController
+    from ottla.broker.membership.membership import QuorumMembership
 
+    assert not isinstance(membership, QuorumMembership)
     return ZooKeeperController(
         node_id=broker.node_id,
         membership=membership,

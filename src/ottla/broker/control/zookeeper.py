@@ -28,7 +28,7 @@ from ottla.broker.control.controller import (
     Reassignments,
     Soon,
 )
-from ottla.broker.membership.membership import Membership
+from ottla.broker.membership.membership import ZooKeeperMembership
 from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.broker.replicas.replicas import Replicas
 from ottla.broker.security.security import Security
@@ -58,7 +58,7 @@ class ZooKeeperController:
     has_client_metrics = False
 
     node_id: int
-    membership: Membership
+    membership: ZooKeeperMembership
     replicas: Replicas
     topics: Topics
     security: Security

@@ -13,7 +13,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.turns import freed_in_turns, in_turns, turn_dict, turn_list
 from ottla.broker.control.controller import Outcome
-from ottla.broker.membership.membership import Membership
+from ottla.broker.membership.membership import ZooKeeperMembership
 from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.broker.security.registered import (
     credentials_of,
@@ -46,7 +46,7 @@ ONE_PATTERN = (PatternType.LITERAL, PatternType.PREFIXED)
 # Access rules
 
 
-def create_acls(membership: Membership, acls: Sequence[Acl]) -> Later[Sequence[Outcome]]:
+def create_acls(membership: ZooKeeperMembership, acls: Sequence[Acl]) -> Later[Sequence[Outcome]]:
     wanted: dict[ResourcePattern, list[Entry]] = turn_dict()
     places: list[ResourcePattern | ApiError] = turn_list()
     for pattern, entry in acls:
@@ -71,7 +71,7 @@ def _add(new: list[Entry], known: Entries) -> Entries:
 
 
 def delete_acls(
-    membership: Membership, filters: Sequence[AclFilter], known: Acls
+    membership: ZooKeeperMembership, filters: Sequence[AclFilter], known: Acls
 ) -> Later[Sequence[list[Acl] | ApiError]]:
     """The known rules say which resources are read; what these have in ZooKeeper counts."""
     changes = turn_dict(
@@ -124,7 +124,7 @@ def _remove(filters: Sequence[AclFilter], pattern: ResourcePattern, known: Entri
 
 
 def alter_users(
-    membership: Membership, wanted: Sequence[ScramUpsertion]
+    membership: ZooKeeperMembership, wanted: Sequence[ScramUpsertion]
 ) -> Later[Mapping[str, Outcome]]:
     by_user: dict[str, list[ScramUpsertion]] = turn_dict()
     for one in wanted:
@@ -168,7 +168,7 @@ def _with_passwords(
 
 
 def alter_quotas(
-    membership: Membership,
+    membership: ZooKeeperMembership,
     entries: Sequence[T],
     alteration_of: Callable[[T], QuotaAlteration],
     *,

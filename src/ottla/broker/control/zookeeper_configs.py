@@ -21,7 +21,7 @@ from ottla.broker.configs.settings import (
     passwords_among,
 )
 from ottla.broker.control.controller import Outcome
-from ottla.broker.membership.membership import Membership
+from ottla.broker.membership.membership import ZooKeeperMembership
 from ottla.broker.waiting.rooms import Later
 from ottla.config.broker import broker_settings
 from ottla.config.cross_checks import check_reconfiguration
@@ -50,7 +50,7 @@ class Known(NamedTuple):
 
 
 def alter_configs(
-    membership: Membership,
+    membership: ZooKeeperMembership,
     known: Known,
     wanted: Sequence[ResourceAlteration],
     *,

@@ -13,7 +13,7 @@ from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.turns import turn_dict, turn_list
 from ottla.broker.control.controller import CreatedTopic, Outcome
-from ottla.broker.membership.membership import Membership
+from ottla.broker.membership.membership import ZooKeeperMembership
 from ottla.broker.replicas.replicas import Replicas
 from ottla.broker.topics.topics import Topic, Topics, topic_elsewhere
 from ottla.broker.waiting.rooms import Later
@@ -43,7 +43,7 @@ Places = list[tuple[Event, int]]
 class Member(NamedTuple):
     """A broker's place in its cluster: whom it asks, and by what it learns of the result."""
 
-    membership: Membership
+    membership: ZooKeeperMembership
     replicas: Replicas
 
     @property

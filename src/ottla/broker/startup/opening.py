@@ -41,7 +41,7 @@ from ottla.storage.files.named_partitions import read_named_partitions
 
 if TYPE_CHECKING:
     from ottla.base.clock import WaitingClock
-    from ottla.broker.membership.membership import Membership
+    from ottla.broker.membership.membership import AnyMembership
     from ottla.broker.replication.effects import BeforeEffect
     from ottla.config.broker import BrokerConfig
     from ottla.storage.remote.remote_storage import RemoteStorage
@@ -68,7 +68,7 @@ class BrokerOptions:
     """Runs the given calls, one for every log of one directory."""
     run_directories: RunAll = field(default=run_in_turn)
     """Runs the given calls, one for every directory."""
-    membership: "Membership | NoMembership" = field(default_factory=NoMembership)
+    membership: "AnyMembership | NoMembership" = field(default_factory=NoMembership)
     """For a broker in a cluster, whose controller assigns partitions and leaders."""
     before_effect: "BeforeEffect | None" = None
     """Called before each effect on the replicas of such a broker."""

@@ -6,7 +6,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import parts_in_turns
 from ottla.broker.membership.by_itself import NoMembership
-from ottla.broker.membership.membership import Membership
+from ottla.broker.membership.membership import QuorumMembership, ZooKeeperMembership
 from ottla.broker.replicas.replicas import Replicas
 from ottla.broker.replication.replica_manager import Applied, Sender
 from ottla.controller.requests import LeaderAndIsr, StopReplica
@@ -22,10 +22,10 @@ def replicas_of(context: RequestContext) -> Replicas:
     return replicas
 
 
-def membership_of(context: RequestContext) -> Membership:
+def membership_of(context: RequestContext) -> ZooKeeperMembership:
     membership = context.broker.membership
-    assert not isinstance(membership, NoMembership), (
-        "these handlers are those of a member of a cluster"
+    assert not isinstance(membership, NoMembership | QuorumMembership), (
+        "these handlers are those of a member of a cluster over ZooKeeper"
     )
     return membership
 
