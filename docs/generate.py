@@ -10,6 +10,7 @@ from ottla.config.cluster import CLUSTER_SETTINGS
 from ottla.config.consumer import ConsumerConfig
 from ottla.config.group import GroupConfig
 from ottla.config.producer import ProducerConfig
+from ottla.config.quorum import QUORUM_SETTINGS
 from ottla.config.setting import Setting, settings_of
 from ottla.config.share_consumer import ShareConsumerConfig
 from ottla.config.topic import TopicConfig
@@ -53,11 +54,18 @@ def configuration() -> str:
         CONFIGURATION_HEAD,
         "## Settings of the broker\n",
         "*while running*: a client may change it, with immediate effect.\n",
-        settings_table(columns, [row for row in own if row.name not in CLUSTER_SETTINGS]),
+        settings_table(
+            columns, [row for row in own if row.name not in CLUSTER_SETTINGS | QUORUM_SETTINGS]
+        ),
         "\n## Settings of a broker in a cluster\n",
-        "Of a broker with `zookeeper.connect` ([cluster.md](cluster.md)). For a broker alone they "
+        "Of a broker with `zookeeper.connect` or `process.roles` ([cluster.md](cluster.md)). For a "
+        "broker alone they "
         "have no effect; those that are given are named once in the log at the start.\n",
         settings_table(columns, [row for row in own if row.name in CLUSTER_SETTINGS]),
+        "\n## Settings of a node in a KRaft cluster\n",
+        "Of a node with `process.roles`, beside those of the section above that do not speak of "
+        "ZooKeeper ([cluster.md](cluster.md)).\n",
+        settings_table(columns, [row for row in own if row.name in QUORUM_SETTINGS]),
         "\n## Settings of topics\n",
         "Each topic may have its own; the broker's setting, which may be changed while it runs, is "
         "the default.\n",

@@ -11,10 +11,11 @@ from functools import cache
 from posixpath import normpath
 
 from ottla.base.values import dataclass
-from ottla.config.cluster import CLUSTER_SETTINGS, ClusterConfig
+from ottla.config.cluster import CLUSTER_SETTINGS, ZOOKEEPER_SETTINGS, ClusterConfig
 from ottla.config.connections import connection_overrides
 from ottla.config.cross_checks import check_broker
 from ottla.config.kafka_version import honours_old_formats, magic_of, release_of
+from ottla.config.quorum import QUORUM_SETTINGS
 from ottla.config.security import LISTENER_PREFIX, jaas_setting
 from ottla.config.setting import (
     INT64_MAX,
@@ -375,7 +376,11 @@ class BrokerConfig(ClusterConfig):
             )
             nothing -= {one for one in nothing if one.startswith(prefixes)}
         if not self.zookeeper_connect:
-            nothing |= CLUSTER_SETTINGS & self.given.keys()
+            nothing |= (
+                ZOOKEEPER_SETTINGS if self.is_quorate else CLUSTER_SETTINGS
+            ) & self.given.keys()
+        if not self.is_quorate:
+            nothing |= QUORUM_SETTINGS & self.given.keys()
         if self.topic_defaults.is_format_ignored:
             nothing.add(FORMAT_NAME)
         return sorted(nothing)

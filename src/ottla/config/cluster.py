@@ -7,14 +7,14 @@ They have no effect on a broker without a cluster. Kafka's counterparts: `ZkConf
 from typing import Final
 
 from ottla.base.values import dataclass
-from ottla.config.replication import ReplicationConfig
+from ottla.config.quorum import QUORUM_SETTINGS, QuorumConfig
 from ottla.config.setting import setting, settings_of
 from ottla.config.tiering import TieringConfig
 from ottla.config.tls import STORE_TYPES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class ClusterConfig(ReplicationConfig):
+class ClusterConfig(QuorumConfig):
     """Attributes are Kafka's names with underscores."""
 
     auto_leader_rebalance_enable: bool = setting(
@@ -320,6 +320,11 @@ class ClusterConfig(ReplicationConfig):
 
 _SHARED: Final = settings_of(TieringConfig)
 CLUSTER_SETTINGS: Final = frozenset(
-    name for name in settings_of(ClusterConfig) if name not in _SHARED
+    name for name in settings_of(ClusterConfig) if name not in {*_SHARED, *QUORUM_SETTINGS}
 )
 """Settings that have no effect on a broker without a cluster."""
+
+ZOOKEEPER_SETTINGS: Final = frozenset(
+    name for name in CLUSTER_SETTINGS if name.startswith(("zookeeper.", "password.encoder."))
+) | {"broker.id.generation.enable", "ottla.zookeeper.jaas.file", "reserved.broker.max.id"}
+"""Those that only a cluster over ZooKeeper has."""

@@ -1,6 +1,6 @@
 """Where a broker listens, and where it sends its clients: `listeners` and what belongs to it.
 
-Listeners for controllers are skipped. Kafka's counterparts: `EndPoint`,
+A node by itself skips listeners for controllers. Kafka's counterparts: `EndPoint`,
 `SocketServerConfigs.listenerListToEndPoints`.
 """
 
@@ -19,6 +19,7 @@ EVERY_ADDRESS = "0.0.0.0"
 MAX_PORT = 65535
 PLAINTEXT: Final = "PLAINTEXT"
 UNNAMED: Final = ""
+CONTROLLERS: Final = "controller.listener.names"
 PROTOCOLS: Final = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 _ENDPOINT = lazy_pattern(r"(?:([^:/]+)://)?(\[[0-9a-fA-F:.%]+\]|[^\[\]:/]*):([0-9]{1,5})")
@@ -47,17 +48,78 @@ class Listener:
 
 
 def client_listeners(config: BrokerConfig) -> list[Listener]:
-    """Returns the listeners for clients, in the given order; raises `SettingError`."""
-    controllers = {name.upper() for name in config.controller_listener_names}
+    """Returns the listeners for clients and brokers, in the given order; none on a node that is
+    only a controller. Raises `SettingError`.
+    """
+    controllers = _controller_names(config)
+    found = {name: one for name, one in _listeners(config).items() if name not in controllers}
+    is_controller_only = config.is_quorate and not config.has_broker_role
+    if is_controller_only and found:
+        raise _error(
+            "listeners",
+            ",".join(config.listeners),
+            f"process.roles=controller has no listener for clients; {', '.join(found)} must be in "
+            "controller.listener.names",
+        )
+    if not found and not is_controller_only:
+        raise _error("listeners", ",".join(config.listeners), "no listener is for clients")
+    if found:
+        _check_roles(config, found)
+    return _with_advertisements(config, found, _advertised(config, is_controller=False))
+
+
+def controller_listeners(config: BrokerConfig) -> list[Listener]:
+    """Returns the listeners of a controller of a KRaft cluster, in the order of
+    controller.listener.names; none on a node that is only a broker. Raises `SettingError`.
+    """
+    if not config.is_quorate:
+        return []
+    names, given = list(_controller_names(config)), ",".join(config.controller_listener_names)
+    if not names:
+        raise _error(CONTROLLERS, given, "must name the listeners of controllers: CONTROLLER")
+    found = _listeners(config)
+    if not config.has_controller_role:
+        here = [name for name in names if name in found]
+        if here:
+            raise _error(
+                "listeners",
+                ",".join(config.listeners),
+                f"process.roles=broker does not listen on {here[0]}; take it out",
+            )
+        return []
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise _error(CONTROLLERS, given, f"listeners has no {missing[0]}; add one")
+    own = {name: found[name] for name in names}
+    return _with_advertisements(config, own, _advertised(config, is_controller=True))
+
+
+def controller_protocol(config: BrokerConfig) -> Listener:
+    """The listener by which controllers are reached, the first of controller.listener.names; its
+    address is of no matter. Raises `SettingError`.
+    """
+    (name, *_) = [*_controller_names(config)] or [PLAINTEXT]
+    protocol = _protocols(config).get(name)
+    if protocol is None:
+        raise _error(CONTROLLERS, name, f"listener.security.protocol.map does not know {name}")
+    return Listener(name=name, address=("", 0), protocol=protocol)
+
+
+def _controller_names(config: BrokerConfig) -> dict[str, None]:
+    return dict.fromkeys(name.upper() for name in config.controller_listener_names)
+
+
+def _listeners(config: BrokerConfig) -> dict[str, Listener]:
+    """All listeners, in the given order; raises `SettingError`."""
     protocols = _protocols(config)
-    advertised = _advertised(config, controllers)
+    passed_over = () if config.is_quorate else _controller_names(config)
     found: dict[str, Listener] = {}
     on_port: dict[int, list[str]] = {}
     for text in config.listeners:
         named, address = _parse("listeners", text)
         name = named or PLAINTEXT
         _check_port(text, address, on_port)
-        if name in controllers:
+        if name in passed_over:
             continue
         if name in found:
             raise _error("listeners", text, f"{name} is named twice")
@@ -70,10 +132,7 @@ def client_listeners(config: BrokerConfig) -> list[Listener]:
             protocol=protocol,
         )
         found[name] = listener
-    if not found:
-        raise _error("listeners", ",".join(config.listeners), "no listener is for clients")
-    _check_roles(config, found)
-    return _with_advertisements(config, found, advertised)
+    return found
 
 
 def inter_broker_listener(config: BrokerConfig, listeners: Sequence[Listener]) -> Listener:
@@ -154,7 +213,9 @@ def _with_advertisements(
     return [replace(one, advertised=advertised.get(one.name)) for one in listeners.values()]
 
 
-def _advertised(config: BrokerConfig, controllers: set[str]) -> dict[str, Address]:
+def _advertised(config: BrokerConfig, *, is_controller: bool) -> dict[str, Address]:
+    """Where clients, or controllers, are sent; raises `SettingError`."""
+    controllers = _controller_names(config)
     found: dict[str, Address] = {}
     for text in config.advertised_listeners:
         name, address = _parse("advertised.listeners", text)
@@ -168,9 +229,10 @@ def _advertised(config: BrokerConfig, controllers: set[str]) -> dict[str, Addres
             )
         if name in found:
             raise _error("advertised.listeners", text, f"{name} is named twice")
-        if name not in controllers:
-            found[name] = address
-    return found
+        found[name] = address
+    return {
+        name: address for name, address in found.items() if (name in controllers) is is_controller
+    }
 
 
 def _protocols(config: BrokerConfig) -> dict[str, str]:
@@ -183,6 +245,9 @@ def _protocols(config: BrokerConfig) -> dict[str, str]:
         if protocol.strip().upper() not in PROTOCOLS:
             known = ", ".join(PROTOCOLS)
             raise _error("listener.security.protocol.map", text, f"a protocol is one of {known}")
+    if "listener.security.protocol.map" not in config.given and config.is_quorate:
+        # As in Kafka: a controller's listener needs no row where all are of the default map.
+        protocols = {**dict.fromkeys(_controller_names(config), PLAINTEXT), **protocols}
     return protocols
 
 

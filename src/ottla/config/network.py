@@ -42,7 +42,8 @@ class NetworkConfig(TransactionConfig):
         "controller.listener.names",
         "list",
         (),
-        "Names of listeners for controllers; the broker does not listen on them.",
+        "Names of the listeners of controllers, and of no others; a broker by itself does not "
+        "listen on them.",
         is_dynamic=False,
     )
     inter_broker_listener_name: str | None = setting(

@@ -61,14 +61,13 @@ def unfulfilled(config: BrokerConfig) -> list[str]:
     """
     given = config.given
     is_itself = {one for one in _ALONE if one in given and not _has_several(given[one])}
-    roles = {one.strip() for one in given.get("process.roles", "").split(",")}
-    if roles == {"broker", "controller"}:
-        is_itself.add("process.roles")
     return [one for one in config.without_effect if one not in is_itself]
 
 
 def shortfalls(config: BrokerConfig) -> Iterator[Shortfall]:
     """Returns the settings that cannot be fulfilled, by name."""
+    if config.is_quorate:
+        return
     of_one = {"min.insync.replicas"} if config.zookeeper_connect else set()
     for name in sorted((config.given.keys() & _RULES.keys()) - of_one):
         asks_too_much, what, fix = _RULES[name]

@@ -41,11 +41,21 @@ def test_what_one_broker_has_is_not_named(name: str, text: str) -> None:
     "name", ["controller.quorum.voters", "controller.quorum.bootstrap.servers"]
 )
 def test_a_broker_that_lists_itself_is_not_warned_about(name: str) -> None:
-    alone = {"process.roles": "broker,controller", name: "localhost:9093"}
-    assert unfulfilled(broker_config(alone)) == []
-    others = {**alone, name: "a:9093,b:9093", "num.replica.fetchers": "2"}
+    assert unfulfilled(broker_config({name: "localhost:9093"})) == []
+    others = {name: "a:9093,b:9093", "num.replica.fetchers": "2"}
     assert unfulfilled(broker_config(others)) == [name, "num.replica.fetchers"]
-    assert unfulfilled(broker_config({"process.roles": "broker"})) == ["process.roles"]
+
+
+def test_a_node_of_a_kraft_cluster_lacks_nothing() -> None:
+    config = broker_config(
+        {
+            "process.roles": "broker,controller",
+            "controller.quorum.voters": "1@a:9093,2@b:9093",
+            "min.insync.replicas": "2",
+        }
+    )
+    assert list(shortfalls(config)) == []
+    assert unfulfilled(config) == []
 
 
 def test_a_plain_configuration_lacks_nothing() -> None:

@@ -58,6 +58,17 @@ OTHER_DEFAULTS = {
 """Defaults of ours, which docs/compatibility.md lists."""
 
 STRICTER = {
+    "broker.heartbeat.interval.ms": "0 would be a loop without a pause",
+    "broker.session.timeout.ms": "0 would fence every broker",
+    "controller.quorum.append.linger.ms": "no negative time has a meaning",
+    "controller.quorum.election.backoff.max.ms": "no negative time has a meaning",
+    "controller.quorum.election.timeout.ms": "with 0 no election would end",
+    "controller.quorum.fetch.timeout.ms": "with 0 no leader would last",
+    "controller.quorum.request.timeout.ms": "0 would time every request out",
+    "controller.quorum.retry.backoff.ms": "no negative time has a meaning",
+    "initial.broker.registration.timeout.ms": "0 would end every broker at its start",
+    "metadata.log.segment.ms": "0 would begin a segment with each record",
+    "metadata.max.retention.ms": "no negative time but -1 has a meaning",
     "broker.id": "-1 says that there is none, and Kafka refuses negative ids at its start",
     "connections.max.idle.ms": "no negative time but -1 has a meaning",
     "connections.max.reauth.ms": "no negative time has a meaning",
@@ -225,11 +236,14 @@ def test_every_number_of_ours_is_in_the_table_or_only_here() -> None:
     }
     assert numbers - rows(KAFKA_BROKER).keys() == {
         # Kafka has no such settings, or their values have no bounds and no default there.
+        "controller.quorum.fetch.max.bytes",  # of Kafka 4.2
+        "controller.quorum.fetch.snapshot.max.bytes",
         "follower.replication.throttled.rate",
         "leader.replication.throttled.rate",
         "max.auto.create.topics.per.minute",
         "max.auto.create.topics.per.request",
         "max.incremental.fetch.session.cache.partitions",
+        "metadata.log.segment.bytes",  # its least value is another setting's
         "remote.list.offsets.request.timeout.ms",
         "remote.log.index.file.cache.ttl.ms",
         "replica.alter.log.dirs.io.max.bytes.per.second",
@@ -347,6 +361,7 @@ KAFKA_TEXTS: dict[str, tuple[str, ...]] = {
     "log.cleanup.policy": ("compact", "delete"),
     "log.message.timestamp.type": ("CreateTime", "LogAppendTime"),
     "message.timestamp.type": ("CreateTime", "LogAppendTime"),
+    "process.roles": ("broker", "controller"),
     "security.inter.broker.protocol": ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
     "ssl.client.auth": ("required", "requested", "none"),
 }

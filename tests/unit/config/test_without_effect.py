@@ -27,8 +27,8 @@ def test_no_name_is_given_two_reasons() -> None:
 
 
 def test_they_are_accepted_and_remembered() -> None:
-    config = broker_config({"process.roles": "broker", "num.partitions": "2"})
-    assert config.without_effect == ["process.roles"]
+    config = broker_config({"num.replica.fetchers": "3", "num.partitions": "2"})
+    assert config.without_effect == ["num.replica.fetchers"]
     assert config.num_partitions == 2
 
 

@@ -145,7 +145,10 @@ def test_a_description_that_succeeds_has_an_empty_message(broker: Broker) -> Non
 
 
 OTTLAS_OWN = {
-    "cordoned.log.dirs",  # of a later Kafka, as the next
+    "controller.quorum.auto.join.enable",  # of a later Kafka, as the next
+    "controller.quorum.fetch.max.bytes",
+    "controller.quorum.fetch.snapshot.max.bytes",
+    "cordoned.log.dirs",
     "errors.deadletterqueue.auto.create.topics.enable",
     "errors.deadletterqueue.topic.name.prefix",
     "follower.fetch.last.tiered.offset.enable",
