@@ -132,6 +132,8 @@ class MetadataImage:
     """The controllers that vote, by the last record that names them."""
     removed: frozenset[Uuid] = frozenset()
     """The ids of topics that were deleted since the last snapshot."""
+    has_open_transaction: bool = False
+    """Whether a metadata transaction was begun and not ended, which another leader must abort."""
 
     # Topics
 

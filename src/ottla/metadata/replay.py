@@ -310,6 +310,7 @@ class MetadataReplay:
             zk_migration_state=self._zk_migration_state,
             voters=self.voters,
             removed=frozenset(self._removed),
+            has_open_transaction=self.is_in_transaction,
         )
 
 

@@ -1,0 +1,1 @@
+"""The active controller of a quorum: what it decides on the image, as records."""

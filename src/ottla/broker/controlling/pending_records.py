@@ -1,0 +1,82 @@
+"""What the active controller has decided: an image, and the records that have led to it.
+
+The image is made by replaying these records, as every other node makes its own, so that what the
+controller decides on is what the cluster will know. Nothing is undone: a controller that loses its
+leadership is dropped, and the next one begins with an image of the log. Kafka's counterpart:
+`QuorumController`, `ControllerWriteEvent`.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.metadata.image import FIRST_WITH_TRANSACTIONS, METADATA_VERSION, MetadataImage
+from ottla.metadata.image_changes import VersionedRecord, image_changes
+from ottla.metadata.log_writing import RECORDS_PER_BATCH, in_transaction
+from ottla.metadata.replay import MetadataReplay
+
+MAX_ATOMIC_COUNT: Final = 10_000
+"""The most records of one batch (`QuorumController.MAX_RECORDS_PER_USER_OP`)."""
+
+
+class PendingRecords:
+    """`image` has all that was decided, and `end_offset` is the offset of the next record."""
+
+    def __init__(self, image: MetadataImage, end_offset: int, epoch: int) -> None:
+        self.image = image
+        self.end_offset = end_offset
+        self._replay = _replay_of(image)
+        self._replay.epoch = epoch
+        self._batches: list[list[VersionedRecord]] = []
+
+    @property
+    def level(self) -> int:
+        """The cluster's `metadata.version`, by which records have their versions."""
+        return self.image.features.get(METADATA_VERSION, 0)
+
+    def write(self, records: Iterable[VersionedRecord]) -> None:
+        """Decides records that readers apply all together; raises `ApiError` for too many."""
+        every = [*records]
+        if not every:
+            return
+        if len(every) <= MAX_ATOMIC_COUNT:
+            self._take(every)
+            return
+        if self.level < FIRST_WITH_TRANSACTIONS:
+            raise ApiError(
+                ErrorCode.POLICY_VIOLATION,
+                f"One change makes at most {MAX_ATOMIC_COUNT} records, not {len(every)}, before "
+                f"metadata.version {FIRST_WITH_TRANSACTIONS}.",
+            )
+        self.write_parts(in_transaction("A change of many records", every))
+
+    def write_parts(self, records: list[VersionedRecord]) -> None:
+        """Decides records in batches of moderate size; a transaction holds them together."""
+        for first in range(0, len(records), RECORDS_PER_BATCH):
+            self._batches.append(records[first : first + RECORDS_PER_BATCH])
+        self._apply(records)
+
+    def _take(self, records: list[VersionedRecord]) -> None:
+        self._batches.append(records)
+        self._apply(records)
+
+    def _apply(self, records: list[VersionedRecord]) -> None:
+        for record, _ in records:
+            self._replay.replay(record)
+        self.end_offset += len(records)
+        self._replay.end_offset = self.end_offset
+        self.image = self._replay.image()
+
+    def take_batches(self) -> list[list[VersionedRecord]]:
+        """The batches since the last call, in the log's order; each is appended as one."""
+        batches, self._batches = self._batches, []
+        return batches
+
+
+def _replay_of(image: MetadataImage) -> MetadataReplay:
+    replay = MetadataReplay()
+    for record, _ in image_changes(MetadataImage(), image):
+        replay.replay(record)
+    replay.voters = image.voters
+    return replay

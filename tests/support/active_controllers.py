@@ -1,0 +1,71 @@
+"""An active controller without a quorum, and the image that others make of its records."""
+
+from collections.abc import Sequence
+from itertools import count
+
+from ottla.base.timestamps import Timestamps
+from ottla.broker.controlling.active_controller import ActiveController, ControllerParts
+from ottla.config.broker import broker_config
+from ottla.metadata.image import METADATA_VERSION, MetadataImage
+from ottla.metadata.image_changes import VersionedRecord
+from ottla.metadata.records import FeatureLevelRecord
+from ottla.metadata.replay import MetadataReplay
+
+BEGUN = Timestamps(now_ms=1_000_000, monotonic_ms=1000.0)
+LEVEL = 25
+
+
+def levels(**features: int) -> list[VersionedRecord]:
+    """The records of features, named with underscores."""
+    return [
+        (FeatureLevelRecord(name=name.replace("_", "."), feature_level=level), 0)
+        for name, level in features.items()
+    ]
+
+
+class AloneInQuorum:
+    """A controller whose records are committed when they are taken: `log` has their batches."""
+
+    def __init__(
+        self,
+        bootstrap: Sequence[VersionedRecord] = (),
+        image: MetadataImage | None = None,
+        **settings: str,
+    ) -> None:
+        ids = count(1)
+        self.complaints: list[str] = []
+        self.config = broker_config(settings)
+        self.parts = ControllerParts(
+            node_id=1,
+            config=lambda: self.config,
+            new_id=lambda: next(ids).to_bytes(16, "big"),
+            chance=lambda: 0,
+            bootstrap=bootstrap or levels(metadata_version=LEVEL),
+            complain=self.complaints.append,
+        )
+        self.begun_with = MetadataImage() if image is None else image
+        self.log: list[list[VersionedRecord]] = []
+        self.controller = self.elected(self.begun_with, 1)
+
+    def elected(self, image: MetadataImage, epoch: int) -> ActiveController:
+        """Another controller, that begins with an image, after its LeaderChange."""
+        return ActiveController(self.parts, image, image.end_offset + 1, epoch, BEGUN)
+
+    @property
+    def level(self) -> int:
+        return self.controller.image.features[METADATA_VERSION]
+
+    def commit(self) -> list[list[VersionedRecord]]:
+        """The batches since the last call, which are in `log` from now on."""
+        batches = self.controller.take_batches()
+        self.log += batches
+        return batches
+
+    def replayed(self) -> MetadataImage:
+        """The image that a node makes of all records."""
+        self.commit()
+        replay = MetadataReplay()
+        for batch in self.log:
+            for record, _ in batch:
+                replay.replay(record)
+        return replay.image()
