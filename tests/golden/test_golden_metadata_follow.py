@@ -11,8 +11,9 @@ from click.testing import CliRunner, Result
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import CorruptionError, RefusalError, UnreachableError
+from ottla.base.partitions import CLUSTER_METADATA_ID
 from ottla.cli.main import cli
-from ottla.client.administration.metadata_log import METADATA_TOPIC_ID, MetadataLog
+from ottla.client.administration.metadata_log import MetadataLog
 from ottla.client.connecting.cluster import DEFAULT_SETTINGS, SocketTransport
 from ottla.codec.primitives import Output
 from ottla.metadata.following import Entry
@@ -59,7 +60,7 @@ def fetches(name: str, sender: int, first_line: int = 0) -> tuple[Exchange, ...]
 def is_of_metadata(one: Exchange) -> bool:
     if one.header.api_key == ApiKey.FETCH_SNAPSHOT:
         return True
-    return [x.topic_id for x in one.request.topics] == [METADATA_TOPIC_ID]
+    return [x.topic_id for x in one.request.topics] == [CLUSTER_METADATA_ID]
 
 
 def is_diverging(one: Exchange) -> bool:
@@ -228,7 +229,7 @@ class ReelectedController(RecordedQuorum):
             high_watermark=-1,
             current_leader=LeaderIdAndEpoch(leader_id=101, leader_epoch=1),
         )
-        topic = FetchableTopicResponse(topic_id=METADATA_TOPIC_ID, partitions=[partition])
+        topic = FetchableTopicResponse(topic_id=CLUSTER_METADATA_ID, partitions=[partition])
         places = [NodeEndpoint(node_id=101, host="127.0.0.1", port=self.port)]
         output = Output()
         encode_response(header, FetchResponse(responses=[topic], node_endpoints=places), output)

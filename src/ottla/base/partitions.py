@@ -1,8 +1,9 @@
 """A partition of a topic, and a range of its offsets."""
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
+from ottla.base.ids import Uuid
 from ottla.base.values import dataclass
 
 Topic = TypeVar("Topic", bound=str | bytes)
@@ -13,6 +14,9 @@ MAX_PARTITION = (1 << 31) - 1
 
 CLUSTER_METADATA = "__cluster_metadata"
 """The name of the metadata log, which is no topic's."""
+
+CLUSTER_METADATA_ID: Final = Uuid(bytes(15) + b"\1")
+"""Its id, in every cluster (`Uuid.METADATA_TOPIC_ID`)."""
 
 REMOTE_LOG_METADATA = "__remote_log_metadata"
 """The topic of a remote tier's metadata."""

@@ -5,6 +5,9 @@ quorum.*`), whose defaults these are.
 from ottla.base.values import dataclass
 from ottla.quorum.voters import Endpoint, ReplicaKey, Voter
 
+KRAFT_VERSION = "kraft.version"
+"""The feature whose level 1 has the voters in the log (KIP-853)."""
+
 MAX_BATCH_SIZE = 8 << 20
 """`KafkaRaftClient.MAX_BATCH_SIZE_BYTES`."""
 

@@ -13,7 +13,7 @@ from ottla.base.addresses import Address, address_text
 from ottla.base.closing import Closing
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import RefusalError, UnreachableError, UserError
-from ottla.base.ids import Uuid
+from ottla.base.partitions import CLUSTER_METADATA_ID
 from ottla.client.administration.quorum_status import (
     METADATA_TOPIC,
     controller_addresses,
@@ -32,7 +32,6 @@ from ottla.protocol.messages.fetch_snapshot import (
     SnapshotTopic,
 )
 
-METADATA_TOPIC_ID: Final = Uuid(bytes(15) + b"\1")
 MAX_BYTES: Final = 8 << 20
 MAX_WAIT_MS: Final = 500
 NO_NODE: Final = -1
@@ -156,7 +155,9 @@ class MetadataLog(Closing):
             last_fetched_epoch=follower.end_epoch,
             partition_max_bytes=MAX_BYTES,
         )
-        topic = FetchTopic(topic=METADATA_TOPIC, topic_id=METADATA_TOPIC_ID, partitions=[partition])
+        topic = FetchTopic(
+            topic=METADATA_TOPIC, topic_id=CLUSTER_METADATA_ID, partitions=[partition]
+        )
         answer = connection.ask(
             FetchRequest(
                 replica_state=None, max_wait_ms=MAX_WAIT_MS, max_bytes=MAX_BYTES, topics=[topic]
