@@ -31,10 +31,19 @@ FIRST_WITH_SCRAM = 11
 FIRST_WITH_TRANSACTIONS = 13
 FIRST_WITH_TOKENS = 14
 FIRST_WITH_DIRECTORIES = 17
+FIRST_WITH_ELR = 23
 FIRST_WITH_CORDONED = 30
+FIRST_WITHOUT_CONTROLLERS = 33
 """The first levels of `metadata.version` with credentials (3.5-IV2), with metadata transactions
 (3.6-IV1, KIP-868), with delegation tokens (3.6-IV2), with log directories in the records of
-partitions (3.7-IV2, KIP-858), and with cordoned ones in those of brokers (4.3-IV0).
+partitions (3.7-IV2, KIP-858), with eligible leaders in them (4.0-IV1, KIP-966), with cordoned
+directories in those of brokers (4.3-IV0), and with controllers that go (4.4-IV2).
+"""
+
+RECOVERED: Final = 0
+RECOVERING: Final = 1
+"""The recovery states of a partition (KIP-704): recovering after an unclean election, until its
+leader says that it has recovered.
 """
 
 ALL_BROKERS = ""
@@ -69,6 +78,14 @@ class PartitionImage:
     leader_epoch: int
     partition_epoch: int
     directories: tuple[Uuid, ...] = ()
+    """The log directory of each replica."""
+    removing: tuple[int, ...] = ()
+    adding: tuple[int, ...] = ()
+    """The replicas that go and come by a reassignment."""
+    elr: tuple[int, ...] = ()
+    """The eligible leaders that are not in the ISR (KIP-966): they have all that was committed."""
+    last_known_elr: tuple[int, ...] = ()
+    recovery_state: int = RECOVERED
     offline: tuple[int, ...] = ()
     """The replicas that the controller of a cluster with ZooKeeper has named offline."""
 
@@ -108,7 +125,7 @@ class MetadataImage:
     topics: Mapping[str, TopicImage] = field(default_factory=dict)
     topic_names: Mapping[Uuid, str] = field(default_factory=dict)
     """By topic id; a topic of a cluster before 2.8 has none."""
-    revision: int = 0
+    revision: int = field(default=0, compare=False)
     """Changes with each update in which topics are created, deleted, or change their partition
     count.
     """
@@ -134,6 +151,11 @@ class MetadataImage:
     """The ids of topics that were deleted since the last snapshot."""
     has_open_transaction: bool = False
     """Whether a metadata transaction was begun and not ended, which another leader must abort."""
+
+    @property
+    def level(self) -> int:
+        """The level of `metadata.version`, by which records have their versions."""
+        return self.features.get(METADATA_VERSION, 0)
 
     # Topics
 

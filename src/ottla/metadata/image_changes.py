@@ -11,12 +11,9 @@ from typing import TypeVar
 
 from ottla.base.ids import Uuid
 from ottla.base.resource_kinds import ResourceKind
-from ottla.codec.schema import Message
 from ottla.metadata.acls import Acl, Entry
 from ottla.metadata.image import (
-    FIRST_WITH_CORDONED,
-    FIRST_WITH_DIRECTORIES,
-    METADATA_VERSION,
+    FIRST_WITHOUT_CONTROLLERS,
     NO_CONFIGS,
     NO_TOPIC,
     Acls,
@@ -26,6 +23,8 @@ from ottla.metadata.image import (
     TopicImage,
 )
 from ottla.metadata.quotas import QuotaEntity as QuotaNames
+from ottla.metadata.record_versions import VersionedRecord as VersionedRecord
+from ottla.metadata.record_versions import record_version, versioned
 from ottla.metadata.records import (
     BeginTransactionRecord,
     ClientQuotaRecord,
@@ -38,6 +37,8 @@ from ottla.metadata.records import (
     RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
     TopicRecord,
+    UnregisterBrokerRecord,
+    UnregisterControllerRecord,
     ZkMigrationStateRecord,
 )
 from ottla.metadata.replay import SCRAM_AGAIN
@@ -52,21 +53,19 @@ from ottla.metadata.values import (
 K = TypeVar("K")
 V = TypeVar("V")
 
-VersionedRecord = tuple[Message, int]
-
 NO_OWNER = -1
 
 
 def image_changes(old: MetadataImage, new: MetadataImage) -> Iterator[VersionedRecord]:
     """The records, each with its version for the new image's `metadata.version`."""
-    version = new.features.get(METADATA_VERSION, 0)
-    for name, level in sorted(new.features.items()):
-        if old.features.get(name) != level:
+    for name in sorted({*old.features, *new.features}):
+        level = new.features.get(name, 0)
+        if old.features.get(name, 0) != level:
             yield FeatureLevelRecord(name=name, feature_level=level), 0
     if old.zk_migration_state != new.zk_migration_state:
         yield ZkMigrationStateRecord(zk_migration_state=new.zk_migration_state), 0
-    yield from _nodes(old, new, version)
-    yield from _topics(old, new, has_directories=version >= FIRST_WITH_DIRECTORIES)
+    yield from _nodes(old, new)
+    yield from _topics(old, new)
     for kind in sorted({*old.configs, *new.configs}):
         for name in sorted({*old.configs.get(kind, {}), *new.configs.get(kind, {})}):
             before, after = (one.configs_of(kind, name) for one in (old, new))
@@ -101,38 +100,39 @@ def credentials_again(image: MetadataImage) -> Iterator[VersionedRecord]:
     yield EndTransactionRecord(), 0
 
 
-def _nodes(old: MetadataImage, new: MetadataImage, version: int) -> Iterator[VersionedRecord]:
+def _nodes(old: MetadataImage, new: MetadataImage) -> Iterator[VersionedRecord]:
+    """Before level 33 there is no record for a controller that has gone."""
+    if new.level >= FIRST_WITHOUT_CONTROLLERS:
+        for number in sorted(old.controllers.keys() - new.controllers.keys()):
+            yield UnregisterControllerRecord(controller_id=number), 0
     for number, controller in sorted(new.controllers.items()):
         if old.controllers.get(number) != controller:
             yield controller, 0
+    for number in sorted(old.brokers.keys() - new.brokers.keys()):
+        epoch = old.brokers[number].epoch
+        yield UnregisterBrokerRecord(broker_id=number, broker_epoch=epoch), 0
     for number, broker in sorted(new.brokers.items()):
         if old.brokers.get(number) != broker:
-            yield broker_record(number, broker), _broker_version(version)
+            yield versioned(broker_record(number, broker), new.level)
 
 
-def _broker_version(level: int) -> int:
-    if level >= FIRST_WITH_CORDONED:
-        return 4
-    return 3 if level >= FIRST_WITH_DIRECTORIES else 1
-
-
-def _topics(
-    old: MetadataImage, new: MetadataImage, *, has_directories: bool
-) -> Iterator[VersionedRecord]:
+def _topics(old: MetadataImage, new: MetadataImage) -> Iterator[VersionedRecord]:
     for name, gone in old.topics.items():
         if name not in new.topics or new.topics[name].topic_id != gone.topic_id:
-            yield from topic_records(gone, None, has_directories=has_directories)
+            yield from topic_records(gone, None, new.level)
     for name, topic in new.topics.items():
         before = old.topics.get(name)
         if before is not None and before.topic_id != topic.topic_id:
             before = None
-        yield from topic_records(before, topic, has_directories=has_directories)
+        yield from topic_records(before, topic, new.level)
 
 
 def topic_records(
-    before: TopicImage | None, after: TopicImage | None, *, has_directories: bool
+    before: TopicImage | None, after: TopicImage | None, level: int
 ) -> Iterator[VersionedRecord]:
-    """The records that create, change or remove a topic, which keeps its id."""
+    """The records that create, change or remove a topic, which keeps its id, at a level of
+    `metadata.version`.
+    """
     name = (after or before or NO_TOPIC).name
     configs = config_records(
         ResourceKind.TOPIC,
@@ -148,30 +148,37 @@ def topic_records(
     if before is None:
         yield TopicRecord(name=name, topic_id=after.topic_id), 0
     known = {} if before is None else before.partitions
-    version = 1 if has_directories else 0
     for index, partition in after.partitions.items():
         was = known.get(index)
         if was is not partition and was != partition:
-            yield partition_record(after, index, partition, version), version
+            yield partition_record(after.topic_id, index, partition, level)
     yield from configs
 
 
 def partition_record(
-    topic: TopicImage, index: int, partition: PartitionImage, version: int
-) -> PartitionRecord:
-    """The complete state of a partition as a record, which replaces an earlier such record."""
-    return PartitionRecord(
+    topic_id: Uuid, index: int, partition: PartitionImage, level: int
+) -> VersionedRecord:
+    """The complete state of a partition as a record, which replaces an earlier such record.
+
+    What the level has no field for is left out.
+    """
+    version = record_version(PartitionRecord, level)
+    record = PartitionRecord(
         partition_id=index,
-        topic_id=topic.topic_id,
+        topic_id=topic_id,
         replicas=list(partition.replicas),
         isr=list(partition.isr),
-        removing_replicas=[],
-        adding_replicas=[],
+        removing_replicas=list(partition.removing),
+        adding_replicas=list(partition.adding),
         leader=partition.leader,
+        leader_recovery_state=partition.recovery_state,
         leader_epoch=partition.leader_epoch,
         partition_epoch=partition.partition_epoch,
-        directories=list(partition.directories) if version else [],
+        directories=list(partition.directories) if version >= 1 else [],
+        eligible_leader_replicas=(list(partition.elr) or None) if version >= 2 else None,
+        last_known_elr=(list(partition.last_known_elr) or None) if version >= 2 else None,
     )
+    return record, version
 
 
 def config_records(

@@ -180,6 +180,6 @@ def test_a_broker_is_fenced_and_unfenced_by_three_kinds_of_records() -> None:
         (BrokerRegistrationChangeRecord(broker_id=1, fenced=1), (True, True)),
     ):
         replay.replay(record)
-        broker = replay._brokers[1]
+        broker = replay.image().brokers[1]
         assert (broker.is_fenced, broker.is_shutting_down) == state
     assert set(replay.image().brokers) == {1}

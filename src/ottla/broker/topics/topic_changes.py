@@ -32,7 +32,6 @@ from ottla.metadata.deciding.topics import (
     new_assignment,
 )
 from ottla.metadata.image import (
-    FIRST_WITH_DIRECTORIES,
     NO_TOPIC,
     Configs,
     MetadataImage,
@@ -173,9 +172,8 @@ class TopicChanges:
     def _records(self, changes: Changes, recorded: TopicImages) -> "Iterator[VersionedRecord]":
         from ottla.metadata.image_changes import topic_records  # Lazy, as in `MetadataLog`.
 
-        has_directories = self._metadata.level >= FIRST_WITH_DIRECTORIES
         for name, after in changes.items():
-            yield from topic_records(recorded.get(name), after, has_directories=has_directories)
+            yield from topic_records(recorded.get(name), after, self._metadata.level)
 
     def _change(
         self,
