@@ -11,8 +11,6 @@ from secrets import token_bytes
 from ottla.base.clock import Clock
 from ottla.base.errors import ApiError, CorruptionError, UserError
 from ottla.base.files import FileSystem
-from ottla.base.partitions import TopicPartition
-from ottla.base.values import dataclass
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
 from ottla.broker.configs.encoded_passwords import KeptPasswords
@@ -23,41 +21,24 @@ from ottla.broker.control.registered_access import (
     found_rules,
 )
 from ottla.broker.replicas.replicas import Replicas
-from ottla.broker.shares.coordinator import share_state_topic
-from ottla.broker.tiering.remote_log_metadata import new_metadata_topic
-from ottla.broker.topics.partition import Partition
 from ottla.cluster.access import Access
-from ottla.cluster.channels import ChannelParts
 from ottla.cluster.controller_channel import ControllerChannels
 from ottla.cluster.controller_link import ControllerLink, LinkParts
-from ottla.cluster.dead_letter_channels import dead_letter_channels
-from ottla.cluster.end_offset_channels import end_offset_channels
-from ottla.cluster.fetch_session import FetchLimits
-from ottla.cluster.fetchers import FetcherParts, Fetchers
-from ottla.cluster.marker_channels import marker_channels
+from ottla.cluster.exchanges import exchanges_of
+from ottla.cluster.internal_topics import new_topic
 from ottla.cluster.member import GENERATED_ID, Callbacks, ClusterMember, MemberOptions
 from ottla.cluster.membership import ClusterMembership
-from ottla.cluster.metadata_channels import metadata_channels
 from ottla.cluster.orders import OrderWriter
-from ottla.cluster.running import Place, Running
-from ottla.cluster.share_state_channels import share_state_channels
+from ottla.cluster.place import Place
+from ottla.cluster.running import Running
 from ottla.config.broker import BrokerConfig
 from ottla.config.inter_broker_version import InterBrokerVersion, parse_inter_broker_version
-from ottla.config.tiering import metadata_topic_config
 from ottla.controller.acls import FoundAcls, read_all_acls
 from ottla.controller.operations import Steps
 from ottla.controller.parts import ControllerOptions
 from ottla.controller.settings import Settings, change_settings, read_clients, read_settings
 from ottla.controller.tokens import FoundTokens, read_all_tokens
 from ottla.metadata.brokers import BrokerRegistration
-from ottla.metadata.deciding.topic_rules import (
-    CONSUMER_OFFSETS,
-    SHARE_GROUP_STATE,
-    TRANSACTION_STATE,
-)
-from ottla.metadata.deciding.topics import NewTopic
-from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
-from ottla.storage.files.filenames import REMOTE_LOG_METADATA
 from ottla.storage.files.meta_properties import MetaProperties, properties_of
 from ottla.zookeeper.paths import DEFAULT_ENTITY
 
@@ -175,14 +156,12 @@ class ClusterBroker:
         replicas = broker.replicas
         assert isinstance(replicas, Replicas), "assembled as one of a cluster"
         link = ControllerLink(self._link_parts(replicas, place))
-        parts = self._channel_parts(replicas, place)
         self._running = Running(
             broker=broker,
             replicas=replicas,
             access=RegisteredAccess(broker.security, broker.admin),
             place=place,
             link=link,
-            fetchers=Fetchers(self._fetcher_parts(broker, replicas, place)),
             channels=ControllerChannels(
                 OrderWriter(
                     controller_id=self.broker_id, version=self._version, listener=place.listener
@@ -191,29 +170,12 @@ class ClusterBroker:
                 place.control_listener,
                 self._member.post,
             ),
-            markers=marker_channels(parts, broker.transactions, self._version),
-            share_states=share_state_channels(parts, broker.share_persister.answered),
-            dead_letters=dead_letter_channels(parts, broker.dead_letters_answered),
-            ends=end_offset_channels(parts, broker.end_offsets.answered),
-            metadata=None
-            if broker.remote_logs is None
-            else metadata_channels(parts, broker.remote_logs.metadata),
+            exchanges=exchanges_of(broker, place, self._clock, self._version),
         )
-        replicas.listeners.append(_FollowedPartitions(self._running.fetchers))
         self._member.start(
             BrokerRegistration(endpoints=place.endpoints, rack=self._config.broker_rack or None)
         )
         link.start()
-
-    def _channel_parts(self, replicas: Replicas, place: Place) -> ChannelParts:
-        return ChannelParts(
-            replicas=replicas,
-            lock=place.lock,
-            wake=place.wake,
-            connect=place.connect,
-            clock=self._clock,
-            listener=place.listener,
-        )
 
     def _link_parts(self, replicas: Replicas, place: Place) -> LinkParts:
         config = self._config
@@ -235,32 +197,6 @@ class ClusterBroker:
             else None,
         )
 
-    def _fetcher_parts(self, broker: Broker, replicas: Replicas, place: Place) -> FetcherParts:
-        config = self._config
-
-        def wake() -> None:
-            """Wakes the server only if followers serve clients: others wait for nothing here."""
-            if broker.answers.has_answers:
-                place.wake()
-
-        return FetcherParts(
-            broker_id=self.broker_id,
-            replicas=replicas,
-            lock=place.lock,
-            connect=place.connect,
-            version=self._version,
-            listener=place.listener,
-            clock=self._clock,
-            wake=wake,
-            limits=FetchLimits(
-                wait_max_ms=config.replica_fetch_wait_max_ms,
-                min_bytes=config.replica_fetch_min_bytes,
-                response_max_bytes=config.replica_fetch_response_max_bytes,
-                partition_max_bytes=config.replica_fetch_max_bytes,
-            ),
-            backoff_ms=config.replica_fetch_backoff_ms,
-        )
-
     def leave(self) -> None:
         """Moves leaderships to other brokers; this broker serves until they have moved or it gives
         up.
@@ -278,13 +214,7 @@ class ClusterBroker:
         """
         if self._running is not None:
             self._running.link.stop()
-            self._running.fetchers.stop()
-            self._running.markers.stop()
-            self._running.share_states.stop()
-            self._running.dead_letters.stop()
-            self._running.ends.stop()
-            if self._running.metadata is not None:
-                self._running.metadata.stop()
+            self._running.exchanges.stop()
         self._member.stop()
         if self._running is not None:
             self._running.channels.stop()
@@ -400,65 +330,3 @@ class ClusterBroker:
             broker.admin.alter_broker(ConfigSource.ALL_BROKERS, alteration)
         elif entity == f"{BROKERS}{self.broker_id}":
             broker.admin.alter_broker(ConfigSource.BROKER, alteration)
-
-
-@dataclass(frozen=True, slots=True)
-class _FollowedPartitions:
-    """Passes changes of the followed partitions to the fetchers."""
-
-    fetchers: Fetchers
-
-    def became_leader(self, partition: TopicPartition, leader_epoch: int) -> None:
-        self.fetchers.changed(partition)
-
-    def became_follower(self, partition: TopicPartition, leader_epoch: int) -> None:
-        self.fetchers.changed(partition)
-
-    def stopped(self, partition: TopicPartition, *, delete: bool) -> None:
-        self.fetchers.changed(partition)
-
-    def high_watermark_moved(self, partition: Partition) -> None:
-        """Does not change what is fetched."""
-
-
-def _creatable(new: NewTopic) -> CreatableTopic:
-    return CreatableTopic(
-        name=new.name,
-        num_partitions=new.partition_count,
-        replication_factor=new.replication_factor,
-        configs=[CreatableTopicConfig(name=key, value=one) for key, one in new.overrides.items()],
-    )
-
-
-def new_topic(name: str, config: BrokerConfig) -> CreatableTopic:
-    """The request to create a topic that is used for the first time."""
-    own: dict[str, Mapping[str, object]] = {
-        CONSUMER_OFFSETS: {
-            "partitions": config.offsets_topic_num_partitions,
-            "factor": config.offsets_topic_replication_factor,
-            "segment.bytes": config.offsets_topic_segment_bytes,
-        },
-        TRANSACTION_STATE: {
-            "partitions": config.transaction_state_log_num_partitions,
-            "factor": config.transaction_state_log_replication_factor,
-            "segment.bytes": config.transaction_state_log_segment_bytes,
-            "min.insync.replicas": config.transaction_state_log_min_isr,
-        },
-    }
-    if name == REMOTE_LOG_METADATA:
-        return _creatable(new_metadata_topic(metadata_topic_config(config)))
-    if name == SHARE_GROUP_STATE:
-        return _creatable(share_state_topic(config))
-    found = own.get(name)
-    if found is None:
-        return CreatableTopic(name=name, num_partitions=-1, replication_factor=-1)
-    settings = {"cleanup.policy": "compact", **found}
-    count, factor = settings.pop("partitions"), settings.pop("factor")
-    assert isinstance(count, int)
-    assert isinstance(factor, int)
-    return CreatableTopic(
-        name=name,
-        num_partitions=count,
-        replication_factor=factor,
-        configs=[CreatableTopicConfig(name=key, value=str(one)) for key, one in settings.items()],
-    )

@@ -17,7 +17,7 @@ from ottla.cli.serve.broker_connections import BrokerConnections, broker_securit
 from ottla.cli.serve.recovery_progress import RecoveryProgress
 from ottla.cli.zookeeper_access import zookeeper_access
 from ottla.cluster.joining import ClusterBroker, identity_of
-from ottla.cluster.running import Place
+from ottla.cluster.place import Place
 from ottla.config.broker import BrokerConfig
 from ottla.config.listeners import (
     EVERY_ADDRESS,

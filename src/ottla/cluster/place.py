@@ -1,0 +1,25 @@
+"""Where a member of a cluster runs in its process."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from ottla.base.values import dataclass
+from ottla.cluster.peers import Connect
+from ottla.metadata.brokers import Endpoint
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where a broker runs: its lock, its server, and its connections to other brokers.
+
+    `listener` and `connect` are for requests between brokers, `control_listener` and
+    `control_connect` for requests of the controller.
+    """
+
+    lock: AbstractContextManager[object]
+    wake: Callable[[], None]
+    connect: Connect
+    listener: str
+    control_connect: Connect
+    control_listener: str
+    endpoints: tuple[Endpoint, ...]
