@@ -12,7 +12,7 @@ import ottla
 from ottla.cli.main import cli
 from ottla.zookeeper import paths
 from tests.support.ports import free_port
-from tests.support.running_cluster import RunningBroker
+from tests.support.running_cluster import RunningBroker, over
 from tests.support.zookeeper_server import TICK_MS, TIMEOUT_S, ZooKeeper, zookeeper_client
 
 pytest.importorskip("kazoo.client")
@@ -43,7 +43,7 @@ def broker(
 ) -> Iterator[RunningBroker]:
     """Broker 1, which has led a partition with a record, and does not run."""
     directory = tmp_path_factory.mktemp("broker") / "data"
-    one = RunningBroker(1, directory, zookeeper.address, ALONE)
+    one = RunningBroker(1, directory, over(zookeeper), ALONE)
     try:
         one.begin()
         one.wait_ready()

@@ -26,7 +26,7 @@ from ottla.cluster.session import ZooKeeperSession
 from ottla.config.broker import broker_config
 from ottla.controller.operations import Batch, Create
 from tests.support.patience import PATIENCE_S, wait_until
-from tests.support.running_cluster import RunningBroker
+from tests.support.running_cluster import RunningBroker, over
 from tests.support.server_properties import write_properties
 from tests.support.zookeeper_server import ZooKeeper
 
@@ -94,7 +94,7 @@ def test_what_a_broker_makes_belongs_to_it_and_secrets_are_hidden(
     words += [str(tmp_path / "password"), "--zk-tls-config-file", str(file)]
     result = CliRunner().invoke(cli, words)
     assert result.exit_code == 0, result.output
-    broker = RunningBroker(1, tmp_path / "data", zookeeper.address, settings)
+    broker = RunningBroker(1, tmp_path / "data", over(zookeeper), settings)
     stranger = KazooClient(zookeeper.address)
     with closing(broker), closing(stranger):
         broker.begin()

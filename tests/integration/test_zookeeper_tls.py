@@ -22,7 +22,7 @@ from ottla.cluster.session import ZooKeeperSession
 from ottla.config.broker import broker_config
 from tests.support.certificates import Authority, pkcs12_store
 from tests.support.patience import PATIENCE_S, wait_until
-from tests.support.running_cluster import RunningBroker
+from tests.support.running_cluster import RunningBroker, over
 from tests.support.server_properties import write_properties
 from tests.support.zookeeper_server import ZooKeeper, ZooKeeperTls
 
@@ -69,7 +69,7 @@ def has_made(admin: ottla.Admin, topic: str) -> bool:
 def test_a_broker_joins_and_commands_reach_the_same_registries(
     zookeeper: ZooKeeper, files: ZooKeeperTls, tmp_path: Path
 ) -> None:
-    broker = RunningBroker(1, tmp_path / "data", zookeeper.address, files.settings)
+    broker = RunningBroker(1, tmp_path / "data", over(zookeeper), files.settings)
     with closing(broker):
         broker.begin()
         broker.wait_ready()

@@ -1,4 +1,6 @@
-"""Three `ottla serve` processes and a ZooKeeper, which a test may kill, pause and start again."""
+"""Three `ottla serve` processes, with a ZooKeeper or by themselves, which tests kill, pause and
+start again.
+"""
 
 import signal
 import subprocess
@@ -10,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ottla.base.errors import ApiError, UserError
+from ottla.base.ids import Uuid, uuid_text
 from ottla.client.administration.admin import Admin
 from tests.integration.cli.support import ENVIRONMENT
 from tests.support.grounds import ONE_MACHINE, Grounds, ZooKeeperService
@@ -20,6 +23,9 @@ from tests.support.server_properties import write_properties
 from tests.support.zookeeper_server import LONG_TICK_MS
 
 SESSION_MS = 5000
+ZOOKEEPER, QUORUM = "zookeeper", "quorum"
+CONTROLLER = "controller"
+"""Of the settings by which a broker joins: where a node of a quorum listens as a controller."""
 SETTINGS = {
     "zookeeper.session.timeout.ms": str(SESSION_MS),
     "replica.lag.time.max.ms": "6000",
@@ -52,17 +58,23 @@ class Secured:
     prepare: Callable[[str], None]
 
 
+def over(zookeeper: ZooKeeperService) -> dict[str, str]:
+    """The settings by which a broker joins a cluster over ZooKeeper."""
+    return {"zookeeper.connect": zookeeper.address}
+
+
 class RunningBroker:
     """One broker, on the same port and directory in every life.
 
-    With `Secured` the listeners are CLIENTS, at `address`, BROKERS and CONTROL.
+    `joins` are the settings by which it finds its cluster. With `Secured` the listeners are
+    CLIENTS, at `address`, BROKERS and CONTROL; a node of a quorum also has CONTROLLER.
     """
 
     def __init__(
         self,
         broker_id: int,
         directory: Path,
-        connect: str,
+        joins: Mapping[str, str],
         more: Mapping[str, str],
         secured: Secured | None = None,
         place: Place = HERE,
@@ -70,22 +82,23 @@ class RunningBroker:
         self.id = broker_id
         self.host = place.host
         self.port = free_port()
+        self._listeners = [f"PLAINTEXT://{self.address}"]
+        if (controller := joins.get(CONTROLLER)) is not None:
+            self._listeners.append(f"CONTROLLER://{controller}")
         self.directory = directory
         self.output = directory.with_suffix(".log")
         settings = {
             **SETTINGS,
             "broker.id": str(broker_id),
-            "zookeeper.connect": connect,
+            **{name: text for name, text in joins.items() if name != CONTROLLER},
             **{name: text.replace("{id}", str(broker_id)) for name, text in more.items()},
         }
         self._command = [*place.command, sys.executable, "-m", "ottla", "serve", str(directory)]
-        if secured is None:
-            self._command += ["--listen", self.address]
-        else:
+        if secured is not None:
             own = [f"{name}://{self.host}:{free_port()}" for name in ("BROKERS", "CONTROL")]
             settings |= secured.settings
+            self._listeners = [f"CLIENTS://{self.address}", *own, *self._listeners[1:]]
             settings |= {
-                "listeners": ",".join([f"CLIENTS://{self.address}", *own]),
                 "inter.broker.listener.name": "BROKERS",
                 "control.plane.listener.name": "CONTROL",
             }
@@ -103,14 +116,20 @@ class RunningBroker:
         """Before `begin`: the address of another listener, whose clients learn the proxy's."""
         listener = f"{self.host}:{free_port()}"
         advertised = f"PLAINTEXT://{self.address},PLAINTEXT_2://{proxy}"
-        more = ["--listen", listener, "-o", f"advertised.listeners={advertised}"]
-        self.arguments = [*self.arguments, *more]
+        protocols = "PLAINTEXT:PLAINTEXT,PLAINTEXT_2:PLAINTEXT,CONTROLLER:PLAINTEXT"
+        self._listeners.append(f"PLAINTEXT_2://{listener}")
+        more = (f"advertised.listeners={advertised}", f"listener.security.protocol.map={protocols}")
+        self.arguments = [*self.arguments, *(word for one in more for word in ("-o", one))]
         return listener
 
     def begin(self) -> None:
+        listeners = ["-o", f"listeners={','.join(self._listeners)}"]
         with self.output.open("ab") as output:
             self.process = subprocess.Popen(
-                [*self._command, *self.arguments], stdout=output, stderr=output, env=ENVIRONMENT
+                [*self._command, *listeners, *self.arguments],
+                stdout=output,
+                stderr=output,
+                env=ENVIRONMENT,
             )
 
     def wait_ready(self) -> None:
@@ -161,10 +180,11 @@ class RunningCluster:
         arguments: Sequence[str] = (),
         grounds: Grounds = ONE_MACHINE,
         proxies: Sequence[str] = (),
+        bond: str = ZOOKEEPER,
         **more: str,
     ) -> None:
-        """`arguments` are all brokers', `more` their settings, in which `{id}` is a broker's id;
-        each has one of the `proxies`.
+        """`bond` is what makes them a cluster: ZOOKEEPER or QUORUM. `arguments` are all brokers',
+        `more` their settings, in which `{id}` is a broker's id; each has one of the `proxies`.
         """
         self._folder = folder
         self._count = count
@@ -172,6 +192,7 @@ class RunningCluster:
         self._arguments = arguments
         self._grounds = grounds
         self._proxies = dict(enumerate(proxies, 1))
+        self._bond = bond
         self.behind_proxies: list[str] = []
         self._more = {name.replace("_", "."): text for name, text in more.items()}
         self._stack = ExitStack()
@@ -180,17 +201,21 @@ class RunningCluster:
 
     def __enter__(self) -> "RunningCluster":
         with ExitStack() as stack:
-            zookeeper = self._grounds.zookeeper(self._folder / "zookeeper", LONG_TICK_MS)
-            self.zookeeper = stack.enter_context(zookeeper)
-            if self._secured is not None:
-                self._secured.prepare(self.zookeeper.address)
-            for broker_id in range(1, self._count + 1):
-                directory = self._folder / f"broker-{broker_id}"
+            if self._bond == ZOOKEEPER:
+                zookeeper = self._grounds.zookeeper(self._folder / "zookeeper", LONG_TICK_MS)
+                self.zookeeper = stack.enter_context(zookeeper)
+                if self._secured is not None:
+                    self._secured.prepare(self.zookeeper.address)
+                joins = {one: over(self.zookeeper) for one in self._ids}
+            else:
+                joins = self._quorum()
+            for broker_id in self._ids:
+                directory = self._directory(broker_id)
                 place = self._grounds.of_broker(broker_id)
                 one = RunningBroker(
                     broker_id,
                     directory,
-                    self.zookeeper.address,
+                    joins[broker_id],
                     self._more,
                     self._secured,
                     place,
@@ -209,6 +234,36 @@ class RunningCluster:
 
     def __exit__(self, *_: object) -> None:
         self._stack.close()
+
+    @property
+    def _ids(self) -> range:
+        return range(1, self._count + 1)
+
+    def _directory(self, broker_id: int) -> Path:
+        return self._folder / f"broker-{broker_id}"
+
+    def _quorum(self) -> dict[int, dict[str, str]]:
+        """Formats the directories of a quorum of which all nodes are voters."""
+        cluster_id = uuid_text(Uuid(bytes(range(16))))
+        controllers = {
+            one: f"{self._grounds.of_broker(one).host}:{free_port()}" for one in self._ids
+        }
+        for one in self._ids:
+            command = ["cluster", "format", str(self._directory(one)), "--node-id", str(one)]
+            command += ["--cluster-id", cluster_id]
+            subprocess.run([sys.executable, "-m", "ottla", *command], env=ENVIRONMENT, check=True)
+        voters = ",".join(f"{one}@{address}" for one, address in controllers.items())
+        return {
+            one: {
+                CONTROLLER: address,
+                "process.roles": "broker,controller",
+                "controller.listener.names": "CONTROLLER",
+                "controller.quorum.voters": voters,
+                "broker.session.timeout.ms": str(SESSION_MS),
+                "broker.heartbeat.interval.ms": "500",
+            }
+            for one, address in controllers.items()
+        }
 
     @property
     def bootstrap(self) -> str:

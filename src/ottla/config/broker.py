@@ -475,9 +475,9 @@ def broker_config(values: Mapping[str, str]) -> BrokerConfig:
             row.parse(text)
         elif is_unknown_name(name):
             unknown_row(name).parse(text)
-    if values.get("zookeeper.connect"):
-        own = {**IN_A_CLUSTER, **own}
     config = with_values(BrokerConfig(), own)
+    if config.zookeeper_connect or config.has_other_nodes:
+        config = with_values(BrokerConfig(), {**IN_A_CLUSTER, **own})
     connection_overrides(config.max_connections_per_ip_overrides)  # raises for an invalid version
     config.check_groups()
     changes = _from_coarser_units(config)

@@ -217,6 +217,12 @@ class QuorumConfig(ReplicationConfig):
         return CONTROLLER in self.process_roles
 
     @property
+    def has_other_nodes(self) -> bool:
+        """Whether the settings name nodes beside this one."""
+        named = self.controller_quorum_voters or self.controller_quorum_bootstrap_servers
+        return self.is_quorate and (len(named) > 1 or not self.has_controller_role)
+
+    @property
     def voters(self) -> list[QuorumVoter]:
         """The voters of a static quorum, in the given order; raises `SettingError`."""
         name, found = "controller.quorum.voters", []
