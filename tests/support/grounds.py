@@ -1,4 +1,4 @@
-"""What a cluster of processes stands on: where each of its brokers runs, and its ZooKeeper."""
+"""What a cluster of processes stands on: where its brokers run, and its ZooKeeper if it has one."""
 
 from pathlib import Path
 from typing import Any, Protocol
@@ -24,6 +24,8 @@ class ZooKeeperService(Protocol):
 class Grounds:
     """All of it on this machine, with one ZooKeeper."""
 
+    has_zookeeper = True
+
     def of_broker(self, broker_id: int) -> Place:
         return HERE
 
@@ -32,3 +34,10 @@ class Grounds:
 
 
 ONE_MACHINE = Grounds()
+
+
+class QuorumGrounds(Grounds):
+    has_zookeeper = False
+
+
+QUORUM = QuorumGrounds()

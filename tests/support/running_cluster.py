@@ -23,7 +23,6 @@ from tests.support.server_properties import write_properties
 from tests.support.zookeeper_server import LONG_TICK_MS
 
 SESSION_MS = 5000
-ZOOKEEPER, QUORUM = "zookeeper", "quorum"
 CONTROLLER = "controller"
 """Of the settings by which a broker joins: where a node of a quorum listens as a controller."""
 SETTINGS = {
@@ -180,11 +179,10 @@ class RunningCluster:
         arguments: Sequence[str] = (),
         grounds: Grounds = ONE_MACHINE,
         proxies: Sequence[str] = (),
-        bond: str = ZOOKEEPER,
         **more: str,
     ) -> None:
-        """`bond` is what makes them a cluster: ZOOKEEPER or QUORUM. `arguments` are all brokers',
-        `more` their settings, in which `{id}` is a broker's id; each has one of the `proxies`.
+        """`arguments` are all brokers', `more` their settings, in which `{id}` is a broker's id;
+        each has one of the `proxies`.
         """
         self._folder = folder
         self._count = count
@@ -192,7 +190,6 @@ class RunningCluster:
         self._arguments = arguments
         self._grounds = grounds
         self._proxies = dict(enumerate(proxies, 1))
-        self._bond = bond
         self.behind_proxies: list[str] = []
         self._more = {name.replace("_", "."): text for name, text in more.items()}
         self._stack = ExitStack()
@@ -201,7 +198,7 @@ class RunningCluster:
 
     def __enter__(self) -> "RunningCluster":
         with ExitStack() as stack:
-            if self._bond == ZOOKEEPER:
+            if self._grounds.has_zookeeper:
                 zookeeper = self._grounds.zookeeper(self._folder / "zookeeper", LONG_TICK_MS)
                 self.zookeeper = stack.enter_context(zookeeper)
                 if self._secured is not None:
