@@ -64,6 +64,8 @@ class AlteredIsr:
     leader_epoch: int
     partition_epoch: int
     isr: tuple[int, ...]
+    epochs: tuple[int, ...] = ()
+    """The epoch of each broker of the ISR, -1 if unknown (KIP-903); empty without epochs."""
     recovery_state: int = RECOVERED
 
 

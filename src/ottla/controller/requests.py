@@ -39,6 +39,8 @@ class LeaderAndIsr:
     live_leaders: Mapping[int, BrokerRegistration]
     settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """The topics' own settings, which are not in the request; a broker reads those it needs."""
+    is_committed: bool = False
+    """Whether it is of an image of KRaft's, where an ISR may change within a leader epoch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from ottla.base.turns import in_turns, turn_dict, turn_list, yield_turn
 from ottla.base.values import dataclass
 from ottla.metadata.acls import Acl, Entry, ResourcePattern
 from ottla.metadata.brokers import BrokerRegistration, Endpoint
-from ottla.metadata.cluster_view import NO_CONTROLLER, NO_LEADER, PartitionView
+from ottla.metadata.cluster_view import NO_CONTROLLER, NO_EPOCH, NO_LEADER, PartitionView
 from ottla.metadata.quotas import Quotas
 from ottla.metadata.tokens import DelegationToken
 
@@ -268,6 +268,20 @@ class MetadataImage:
         broker that is its quorum's only voter. A cluster with ZooKeeper has no voters.
         """
         return self.voters != {self.controller}
+
+    def is_live(self, broker: int) -> bool:
+        """Whether a broker is up: registered, and not fenced."""
+        known = self.brokers.get(broker)
+        return known is not None and not known.is_fenced
+
+    def may_be_in_sync(self, broker: int, epoch: int) -> bool:
+        """Whether a replica may join an ISR, on a broker that fetched as one of an epoch; -1 if it
+        has not said which (KIP-903). Kafka: `Partition.isReplicaIsrEligible`.
+        """
+        known = self.brokers.get(broker)
+        if known is None or known.is_fenced or known.is_shutting_down:
+            return False
+        return NO_EPOCH in (epoch, known.epoch) or epoch == known.epoch
 
     def endpoint(self, broker: int, listener: str) -> Endpoint | None:
         known = self.brokers.get(broker)

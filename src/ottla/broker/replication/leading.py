@@ -4,7 +4,7 @@ Kafka's counterparts: `Partition`, `DelayedProduce`, `DelayedDeleteRecords`.
 """
 
 from collections.abc import Collection, Hashable, Iterable, Iterator
-from typing import Final
+from typing import Final, Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.broker.replication.delayed_operations import Delayed, DelayedOperations
@@ -16,6 +16,7 @@ from ottla.broker.replication.replica import Replica
 from ottla.broker.replication.replica_log import EpochEnd
 from ottla.controller.events import AlteredAnswer, AlteredIsr
 from ottla.controller.requests import PartitionOrder
+from ottla.zookeeper.topics import RECOVERED
 
 NOTHING_WRITTEN: Final = frozenset(
     {ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA}
@@ -29,11 +30,20 @@ WAIT_FOR_ORDER: Final = frozenset(
         ErrorCode.FENCED_LEADER_EPOCH,
         ErrorCode.INVALID_UPDATE_VERSION,
         ErrorCode.INVALID_REQUEST,
+        ErrorCode.NEW_LEADER_ELECTED,
     }
 )
 """It is unknown which ISR is valid, so the request stays pending until the controller's next order.
 After any other error the request is repeated.
 """
+
+
+class Brokers(Protocol):
+    """What the image says of other brokers."""
+
+    def is_live(self, broker: int) -> bool: ...
+
+    def may_be_in_sync(self, broker: int, epoch: int) -> bool: ...
 
 
 class Leading:
@@ -46,25 +56,41 @@ class Leading:
         """Wait for the high watermark."""
         self._deletions = DelayedOperations()
         """Wait for the low watermark."""
+        self._asked: AlteredIsr | None = None
+        self._take_state(order)
+
+    def _take_state(self, order: PartitionOrder) -> None:
         self.partition_epoch = order.partition_epoch
         self.assigned = order.assignment.replicas
         self.isr = InSyncReplicas(
             committed=frozenset(order.state.isr), recovery_state=order.state.recovery_state
         )
 
+    def follow(self, order: PartitionOrder, now_ms: float, lag_time_max_ms: float) -> None:
+        """Takes another state of the same leader epoch, which replaces what was asked for.
+
+        Followers keep what is known of them; new ones have not fetched yet.
+        """
+        self._take_state(order)
+        self._set_followers(now_ms, lag_time_max_ms)
+
     def begin(self, now_ms: float, lag_time_max_ms: float) -> list[Effect]:
+        self._set_followers(now_ms, lag_time_max_ms)
+        return [AssignEpoch(self.local.partition, self.leader_epoch, self.epoch_start)]
+
+    def _set_followers(self, now_ms: float, lag_time_max_ms: float) -> None:
         """Followers in the ISR count as caught up until they have had time to fetch."""
+        known, self.replicas = self.replicas, {}
         for broker in self.assigned:
             if broker != self.local.broker_id:
                 in_sync = broker in self.isr.committed
                 caught_up_ms = now_ms if in_sync else now_ms - lag_time_max_ms - 1
-                self.replicas[broker] = Replica(last_caught_up_ms=caught_up_ms)
-        return [AssignEpoch(self.local.partition, self.leader_epoch, self.epoch_start)]
+                self.replicas[broker] = known.get(broker) or Replica(last_caught_up_ms=caught_up_ms)
 
     # Followers
 
     def fetched(
-        self, fetch: Fetch, now_ms: float, live: Collection[int], lag_time_max_ms: float
+        self, fetch: Fetch, now_ms: float, brokers: Brokers, lag_time_max_ms: float
     ) -> tuple[Fetched, list[Effect]]:
         """Returns the response without its records, and the effects of the follower's position.
 
@@ -93,9 +119,9 @@ class Leading:
             return answer, []
         follower.broker_epoch = max(follower.broker_epoch, fetch.broker_epoch)
         follower.fetched(fetch.fetch_offset, fetch.log_start_offset, log.log_end_offset, now_ms)
-        effects = self.advance(now_ms, live, lag_time_max_ms)
+        effects = self.advance(now_ms, brokers, lag_time_max_ms)
         if self._deletions:
-            effects += self.answer_deleted(live)
+            effects += self.answer_deleted(brokers)
         return answer, effects
 
     def error_of_epoch(self, leader_epoch: int) -> ErrorCode:
@@ -134,7 +160,7 @@ class Leading:
 
     # High watermark
 
-    def advance(self, now_ms: float, live: Collection[int], lag_time_max_ms: float) -> list[Effect]:
+    def advance(self, now_ms: float, brokers: Brokers, lag_time_max_ms: float) -> list[Effect]:
         """Moves the high watermark to the lowest log end of the replicas that count.
 
         These are all that may be in the ISR, or are about to join it. Waiting for the latter lets a
@@ -148,7 +174,10 @@ class Leading:
         for broker, replica in self.replicas.items():
             if replica.log_end_offset < committed and (
                 broker in maximal
-                or (broker in live and replica.is_caught_up(end, now_ms, lag_time_max_ms))
+                or (
+                    brokers.may_be_in_sync(broker, replica.broker_epoch)
+                    and replica.is_caught_up(end, now_ms, lag_time_max_ms)
+                )
             ):
                 committed = replica.log_end_offset
         return [*self.local.raise_high_watermark(committed), *self._answer_committed()]
@@ -180,18 +209,21 @@ class Leading:
 
     # DeleteRecords
 
-    def low_watermark(self, live: Collection[int]) -> int:
+    def low_watermark(self, brokers: Brokers) -> int:
         """Returns the offset below which all live replicas have deleted the records."""
-        starts = [one.log_start_offset for broker, one in self.replicas.items() if broker in live]
+        starts = [
+            one.log_start_offset for broker, one in self.replicas.items() if brokers.is_live(broker)
+        ]
         return min([self.local.log.log_start_offset, *starts])
 
     def wait_deleted(self, pending_id: Hashable, required_offset: int, deadline_ms: float) -> None:
         self._deletions.add(pending_id, required_offset, deadline_ms)
 
-    def answer_deleted(self, live: Collection[int]) -> list[Effect]:
+    def answer_deleted(self, brokers: Brokers) -> list[Effect]:
         if not self._deletions:
             return []
-        return self._answers(self._deletions.take_reached(self.low_watermark(live)), ErrorCode.NONE)
+        reached = self._deletions.take_reached(self.low_watermark(brokers))
+        return self._answers(reached, ErrorCode.NONE)
 
     # Answers
 
@@ -215,10 +247,13 @@ class Leading:
     # In-sync replicas
 
     def wanted_isr(
-        self, now_ms: float, live: Collection[int], lag_time_max_ms: float
+        self, now_ms: float, brokers: Brokers, own_epoch: int, lag_time_max_ms: float
     ) -> AlteredIsr | None:
         """Returns the ISR change to request; `None` without a change, or while a response is
-        pending.
+        pending. `own_epoch` is that of this broker.
+
+        That the leader has recovered from an unclean election (KIP-704) is a change too. Kafka
+        says it with the next change of the ISR.
         """
         if self.isr.is_pending:
             return None
@@ -228,14 +263,16 @@ class Leading:
             if broker in isr:
                 stays = replica.is_caught_up(end, now_ms, lag_time_max_ms)
             else:
-                stays = broker in live and self._may_join(replica)
+                may_join = brokers.may_be_in_sync(broker, replica.broker_epoch)
+                stays = may_join and self._may_join(replica)
             if stays:
                 wanted.add(broker)
         # One request both removes lagging members and adds others.
-        if wanted == isr:
+        if wanted == isr and self.isr.recovery_state == RECOVERED:
             return None
         self.isr = self.isr.asking_for(frozenset(wanted))
-        return self.change()
+        self._asked = self._change(wanted, own_epoch)
+        return self._asked
 
     def _may_join(self, replica: Replica) -> bool:
         """Whether the follower has all committed records, and those before this leader's epoch
@@ -243,20 +280,25 @@ class Leading:
         """
         return replica.log_end_offset >= max(self.local.high_watermark, self.epoch_start)
 
-    def change(self) -> AlteredIsr:
-        """The requested change."""
-        partition, asked = self.local.partition, self.isr.asked or frozenset()
+    def _change(self, wanted: Collection[int], own_epoch: int) -> AlteredIsr:
+        partition = self.local.partition
+        isr = tuple(one for one in self.assigned if one in wanted)
         return AlteredIsr(
             topic=partition.topic,
             partition=partition.partition,
             leader_epoch=self.leader_epoch,
             partition_epoch=self.partition_epoch,
-            isr=tuple(one for one in self.assigned if one in asked),
+            isr=isr,
+            epochs=tuple(self._epoch_of(one, own_epoch) for one in isr),
         )
+
+    def _epoch_of(self, broker: int, own_epoch: int) -> int:
+        replica = self.replicas.get(broker)
+        return own_epoch if replica is None else replica.broker_epoch
 
     def altered(self, answer: AlteredAnswer) -> bool:
         """Takes the response to the pending change; returns whether to repeat the request."""
-        if not self.isr.is_pending or answer.change != self.change():
+        if not self.isr.is_pending or answer.change != self._asked:
             return False
         state = answer.state
         if answer.error is ErrorCode.NONE and state is not None:

@@ -155,7 +155,9 @@ class ReplicaManager:
         return ErrorCode.STALE_CONTROLLER_EPOCH if is_old else ErrorCode.NONE
 
     def apply(self, order: Order, sender: Sender, now_ms: float) -> Applied:
-        """Carries out an order. An order that is refused as a whole changes nothing."""
+        """Carries out an order of a cluster with ZooKeeper. An order that is refused as a whole
+        changes nothing.
+        """
         if isinstance(order, UpdateMetadata):
             return self._update(order, sender)
         refusal = self.refusal_of(sender)
@@ -163,6 +165,10 @@ class ReplicaManager:
             return Applied(error=refusal)
         self.controller_epoch = sender.controller_epoch
         self._known.image = replace(self.metadata, controller=sender.controller)
+        return self.follow(order, now_ms)
+
+    def follow(self, order: LeaderAndIsr | StopReplica, now_ms: float) -> Applied:
+        """Carries out what the present image says, or a sender that was not refused."""
         effects: list[Effect] = []
         errors: dict[TopicPartition, ErrorCode] = {}
         match order:
@@ -212,6 +218,8 @@ class ReplicaManager:
             if None not in ids and ids[0] != ids[1]:
                 return ErrorCode.INCONSISTENT_TOPIC_ID, []
             is_again = hosted.is_fenced and state.leader_epoch == hosted.leader_epoch
+            if state.leader_epoch == hosted.leader_epoch and orders.is_committed and not is_again:
+                return ErrorCode.NONE, self._update_state(hosted, order, now_ms)
             if state.leader_epoch <= hosted.leader_epoch and not is_again:
                 # Kafka's code for a leader epoch that is not above the known one.
                 return ErrorCode.STALE_CONTROLLER_EPOCH, []
@@ -238,6 +246,21 @@ class ReplicaManager:
         hosted.topic_id = topic_id or hosted.topic_id
         effects += self._assume(hosted, order, now_ms)
         return ErrorCode.NONE, effects
+
+    def _update_state(
+        self, hosted: HostedPartition, order: PartitionOrder, now_ms: float
+    ) -> list[Effect]:
+        """Takes another ISR or assignment under the same leader (Kafka: `Partition.makeLeader`
+        without a new leader epoch). The answer to AlterPartition may have told it before.
+        """
+        leading = hosted.role
+        if isinstance(leading, Leading):
+            if order.partition_epoch <= leading.partition_epoch:
+                return []
+            leading.follow(order, now_ms, self.options.lag_time_max_ms)
+            self.alter_partitions.unsent.pop(hosted.local.partition, None)
+        hosted.partition_epoch = order.partition_epoch
+        return self._advance(leading, now_ms) if isinstance(leading, Leading) else []
 
     def _assume(
         self, hosted: HostedPartition, order: PartitionOrder, now_ms: float
@@ -355,7 +378,7 @@ class ReplicaManager:
         broker leads.
         """
         leading = self.leading(partition)
-        return -1 if leading is None else leading.low_watermark(self.metadata.brokers)
+        return -1 if leading is None else leading.low_watermark(self.metadata)
 
     def wait_deleted(
         self,
@@ -387,7 +410,7 @@ class ReplicaManager:
             )
             return answer, []
         lag = self.options.lag_time_max_ms
-        answer, effects = leading.fetched(fetch, now_ms, self.metadata.brokers, lag)
+        answer, effects = leading.fetched(fetch, now_ms, self.metadata, lag)
         self._want(leading, now_ms)
         return answer, effects
 
@@ -408,7 +431,7 @@ class ReplicaManager:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     def _advance(self, leading: Leading, now_ms: float) -> list[Effect]:
-        return leading.advance(now_ms, self.metadata.brokers, self.options.lag_time_max_ms)
+        return leading.advance(now_ms, self.metadata, self.options.lag_time_max_ms)
 
     # In-sync replicas
 
@@ -425,7 +448,7 @@ class ReplicaManager:
             leading = self.leading(partition)
             if leading is not None:
                 self._want(leading, now_ms)
-                effects += leading.answer_deleted(self.metadata.brokers)
+                effects += leading.answer_deleted(self.metadata)
                 effects += leading.expire(now_ms)
         return effects
 
@@ -436,7 +459,7 @@ class ReplicaManager:
 
     def _want(self, leading: Leading, now_ms: float) -> None:
         lag = self.options.lag_time_max_ms
-        change = leading.wanted_isr(now_ms, self.metadata.brokers, lag)
+        change = leading.wanted_isr(now_ms, self.metadata, self.broker_epoch, lag)
         if change is not None:
             self.alter_partitions.submit(change)
 
