@@ -22,6 +22,14 @@ class ElectionState(NamedTuple):
     voted: ReplicaKey | None = None
 
 
+class QuorumState(NamedTuple):
+    """What a file says: `version` is 0 or 1; with 0 it repeats the voters of the settings."""
+
+    version: int
+    election: ElectionState
+    voter_ids: frozenset[int] = frozenset()
+
+
 def encode_election_state(state: ElectionState, kraft_version: int, voters: VoterSet) -> bytes:
     """The content of the file: version 0 names the voters, 1 the directory that got the vote."""
     leader_id = NOBODY if state.leader_id is None else state.leader_id
@@ -48,7 +56,7 @@ def encode_election_state(state: ElectionState, kraft_version: int, voters: Vote
     return json.dumps(fields, separators=(",", ":")).encode()
 
 
-def parse_election_state(content: bytes, path: str) -> ElectionState:
+def parse_quorum_state(content: bytes, path: str) -> QuorumState:
     """The inverse, for both versions; raises `CorruptionError` that names the file."""
     try:
         fields = json.loads(content)
@@ -60,15 +68,23 @@ def parse_election_state(content: bytes, path: str) -> ElectionState:
         )
         directory = fields["votedDirectoryId"] if version == 1 else None
         voted_directory = ZERO_UUID if directory is None else parse_uuid(directory)
-    except (ValueError, KeyError, TypeError) as error:
+        voters = fields.get("currentVoters") or ()
+        voter_ids = frozenset(_number(one["voterId"]) for one in voters)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptionError(path, 0, f"not a quorum state ({error!r})") from error
     if epoch < 0 or leader_id < NOBODY or voted_id < NOBODY:
         raise CorruptionError(path, 0, "a quorum state with a negative epoch or id")
-    return ElectionState(
+    election = ElectionState(
         epoch,
         None if leader_id == NOBODY else leader_id,
         None if voted_id == NOBODY else ReplicaKey(voted_id, voted_directory),
     )
+    return QuorumState(version, election, voter_ids)
+
+
+def parse_election_state(content: bytes, path: str) -> ElectionState:
+    """What a file says of elections; raises `CorruptionError`."""
+    return parse_quorum_state(content, path).election
 
 
 def _number(value: object) -> int:

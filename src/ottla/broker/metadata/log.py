@@ -10,7 +10,6 @@ Format page: docs/format/cluster-metadata.md. Kafka's counterparts: `QuorumContr
 `KafkaRaftClient` and `KafkaMetadataLog` of a node that is broker and controller.
 """
 
-import json
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError
 from ottla.base.files import FileSystem, join, remove_if_present, replace_file
-from ottla.base.ids import ZERO_UUID, Uuid, uuid_text
+from ottla.base.ids import Uuid
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import aside, freed_in_turns, in_turns, parts_in_turns
 from ottla.base.values import dataclass
@@ -26,13 +25,7 @@ from ottla.config.topic import TopicConfig
 from ottla.metadata.image import FIRST_WITH_TRANSACTIONS, METADATA_VERSION, MetadataImage
 from ottla.storage.files.directory_health import DirectoryHealth
 from ottla.storage.files.filenames import BOOTSTRAP_CHECKPOINT
-from ottla.storage.files.metadata_files import (
-    QUORUM_STATE,
-    SNAPSHOT_NAME,
-    metadata_folder,
-    read_quorum_state,
-    rolled_image,
-)
+from ottla.storage.files.metadata_files import SNAPSHOT_NAME, metadata_folder, rolled_image
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
 
@@ -235,6 +228,7 @@ class MetadataLog:
 
         The epoch is durable in `quorum-state` before the first batch has it, as after a vote.
         """
+        from ottla.broker.metadata.quorum_state import QuorumStateFile
         from ottla.metadata.log_writing import (
             RECORDS_PER_BATCH,
             abort,
@@ -244,16 +238,23 @@ class MetadataLog:
             leader_change,
             record_batch,
         )
+        from ottla.quorum.election_state import ElectionState
+        from ottla.quorum.voters import ReplicaKey, Voter, VoterSet
 
         assert self._directory is not None
         first = [] if log.log_end_offset else first_records(self._found, RELEASE_LEVEL)
-        known = read_quorum_state(self._file_system, self._directory.path).get("leaderEpoch")
-        epoch = max(self._found.epoch, known if isinstance(known, int) else 0) + 1
-        change = leader_change(self._node_id, self._voter_directory())
+        quorum_state = QuorumStateFile(self._file_system, self._directory.health)
+        known = quorum_state.find()
+        known_epoch = 0 if known is None else known.election.epoch
+        epoch = max(self._found.epoch, known_epoch) + 1
+        kraft_version = 0 if known is None else known.version
+        directory_id = self._directory.directory_id if kraft_version else None
+        change = leader_change(self._node_id, directory_id)
         with log.health.guarding():
             if first:
                 self._write_bootstrap(self._directory.path, first)
-            self._write_quorum_state(epoch)
+        only = VoterSet.of([Voter(ReplicaKey(self._node_id))])
+        quorum_state.write(ElectionState(epoch, self._node_id), kraft_version, only)
         self._append_batch(log, control_batch(change, 0, epoch, self.now_ms), epoch)
         self._epoch = epoch
         # What is appended now must not be part of a transaction that the leader before did not end.
@@ -273,30 +274,6 @@ class MetadataLog:
         if self._file_system.status(file) is None:
             parts = snapshot_parts(first, epoch=0, now_ms=self.now_ms)
             replace_file(self._file_system, file, b"".join(parts))
-
-    def _voter_directory(self) -> Uuid | None:
-        """The voter's directory id, if the log's quorum has directory ids (KIP-853)."""
-        assert self._directory is not None
-        if read_quorum_state(self._file_system, self._directory.path).get("data_version") != 1:
-            return None
-        return self._directory.directory_id
-
-    def _write_quorum_state(self, epoch: int) -> None:
-        assert self._directory is not None
-        path = self._directory.path
-        fields = read_quorum_state(self._file_system, path) or {
-            "clusterId": "",
-            "appliedOffset": 0,
-            "data_version": 0,
-        }
-        fields |= {"leaderId": self._node_id, "leaderEpoch": epoch, "votedId": -1}
-        if "votedDirectoryId" in fields:
-            fields["votedDirectoryId"] = uuid_text(ZERO_UUID)
-        if fields.get("data_version") != 1:
-            fields["currentVoters"] = [{"voterId": self._node_id}]
-        text = json.dumps(fields, separators=(",", ":"))
-        file = join(metadata_folder(path), QUORUM_STATE)
-        replace_file(self._file_system, file, text.encode())
 
     # Snapshots
 

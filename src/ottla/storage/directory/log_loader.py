@@ -210,7 +210,9 @@ class LogLoader:
             written = None  # what was noted of a lost log does not count
             make_durable_directory(self._file_system, path)
             self._file_system.restrict(path)  # there may be credentials in it
-            write_topic_id(self._file_system, join(path, PARTITION_METADATA), CLUSTER_METADATA_ID)
+        named = join(path, PARTITION_METADATA)
+        if self._file_system.status(named) is None:  # as in a directory that was only formatted
+            write_topic_id(self._file_system, named, CLUSTER_METADATA_ID)
         clear_others(self._file_system, path)
         mark = join(self._path, METADATA_MARK)
         if self._file_system.status(mark) is None:

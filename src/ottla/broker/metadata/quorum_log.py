@@ -1,0 +1,219 @@
+"""The log of a node of the quorum on its disk: `__cluster_metadata-0` with its snapshots.
+
+What is appended is written at once, and durable after `sync`, which may run in another thread.
+A disk error takes the directory offline: no call succeeds after it, so that nothing is acknowledged
+of which it is not known whether it is there.
+
+Format page: docs/format/cluster-metadata.md. Kafka's counterparts: `KafkaMetadataLog`,
+`FileRawSnapshotWriter`.
+"""
+
+import contextlib
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final, TypeVar
+
+from ottla.base.files import Buffer, File, FileSystem, join, remove_if_present, sync_file
+from ottla.base.values import dataclass
+from ottla.quorum.messages import SnapshotId
+from ottla.record.batch import whole_size
+from ottla.storage.files.metadata_files import SNAPSHOT_NAME
+from ottla.storage.log.offsets import Isolation
+from ottla.storage.log.partition_log import PartitionLog
+
+T = TypeVar("T")
+
+PART: Final = ".part"
+"""The ending of a snapshot's name while it is written (Kafka: `Snapshots.PARTIAL_SUFFIX`)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentLimits:
+    """When a segment ends (`metadata.log.segment.bytes`, `metadata.log.segment.ms`)."""
+
+    size: int = 1 << 30
+    age_ms: int = 604_800_000
+
+
+DEFAULT_LIMITS: Final = SegmentLimits()
+
+
+class PartitionQuorumLog:
+    """A `QuorumLog` over a `PartitionLog`. All methods raise `StorageError`."""
+
+    def __init__(
+        self,
+        log: PartitionLog,
+        file_system: FileSystem,
+        now_ms: Callable[[], int],
+        limits: SegmentLimits = DEFAULT_LIMITS,
+    ) -> None:
+        self._log = log
+        self._file_system = file_system
+        self._now_ms = now_ms
+        self._limits = limits
+        self._snapshots = set(find_snapshots(file_system, log.directory))
+        # Both are used by two threads, each by operations that no other can interrupt.
+        self._unsynced: deque[File] = deque()
+        """Own descriptors of the segments that were appended to since the last sync."""
+        self._new_names: deque[str] = deque([log.segments.active.log.path])
+        """Segments whose names may not be durable yet."""
+
+    # The log
+
+    @property
+    def log_start_offset(self) -> int:
+        return self._log.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        return self._log.log_end_offset
+
+    @property
+    def epochs(self) -> Sequence[tuple[int, int]]:
+        return [(one.epoch, one.start_offset) for one in self._log.epochs.entries]
+
+    @property
+    def size(self) -> int:
+        """The bytes of the segments."""
+        return self._log.size
+
+    def read(self, offset: int, max_bytes: int) -> Buffer:
+        found = self._log.reader.read(offset, max_bytes, Isolation.LOG_END).records
+        if found is None:
+            return b""
+        with self._log.health.guarding():
+            content = found.read()
+        return memoryview(content)[: whole_size(content)]
+
+    def append(self, records: Buffer) -> None:
+        log = self._log
+        now_ms = self._now_ms()
+        if self._is_segment_full(len(records), now_ms):
+            self._roll(now_ms)
+        log.writer.append_as_follower(records, now_ms=now_ms)
+        log.writer.write_out()
+        active = log.segments.active.log
+        # After the write: what a sync takes out of the list later than this covers it.
+        if not any(one.path == active.path for one in tuple(self._unsynced)):
+            with log.health.guarding():
+                self._unsynced.append(active.reader().duplicate())
+
+    def _is_segment_full(self, size: int, now_ms: int) -> bool:
+        active = self._log.segments.active
+        if not active.size:
+            return False
+        return (
+            active.size + size > self._limits.size
+            or now_ms - active.created_ms > self._limits.age_ms
+        )
+
+    def _roll(self, now_ms: int) -> None:
+        # What is before a segment is durable before it: a start may take a hole there for damage.
+        log = self._log
+        log.writer.flush()
+        log.writer.roll(now_ms)
+        for one in log.segments.values[:-1]:
+            one.synced()
+        self._new_names.append(log.segments.active.log.path)
+
+    def sync(self) -> None:
+        """Makes durable what was appended before the call; another thread may call it."""
+        files, names = _taken(self._unsynced), _taken(self._new_names)
+        try:
+            with self._log.health.guarding(changes_files=True):
+                for file in files:
+                    file.sync()
+                if names:
+                    self._file_system.sync_directory(self._log.directory)
+        finally:
+            for file in files:
+                file.close()
+
+    def close(self) -> None:
+        """Releases descriptors; who opened the log closes that."""
+        for file in _taken(self._unsynced):
+            file.close()
+
+    def truncate_to(self, offset: int) -> None:
+        self._log.maintenance.truncate_to(offset, now_ms=self._now_ms())
+
+    def start_at(self, offset: int) -> None:
+        self._log.maintenance.truncate_fully_and_start_at(offset, now_ms=self._now_ms())
+
+    def delete_records_before(self, offset: int) -> None:
+        log = self._log
+        log.writer.move_high_watermark(offset)
+        log.maintenance.delete_records_before(offset)
+        with log.health.guarding(changes_files=True):
+            for gone in log.maintenance.delete_segments_below_start():
+                gone.remove()
+
+    # Snapshots
+
+    @property
+    def snapshots(self) -> Sequence[SnapshotId]:
+        return sorted(self._snapshots)
+
+    def read_snapshot(self, snapshot: SnapshotId, position: int, max_bytes: int) -> Buffer:
+        with self._log.health.guarding(), self._open(self._path(snapshot)) as file:
+            return file.pread(max_bytes, position)
+
+    def snapshot_size(self, snapshot: SnapshotId) -> int:
+        with self._log.health.guarding(), self._open(self._path(snapshot)) as file:
+            return file.size()
+
+    def write_snapshot(self, snapshot: SnapshotId, position: int, content: Buffer) -> None:
+        path = self._path(snapshot) + PART
+        with (
+            self._log.health.guarding(changes_files=True),
+            self._open(path, is_new=position == 0) as file,
+        ):
+            if position == 0:
+                file.truncate(0)
+            assert file.size() == position, "a part of a snapshot is missing"
+            file.pwrite(content, position)
+
+    def finish_snapshot(self, snapshot: SnapshotId) -> None:
+        path = self._path(snapshot)
+        with self._log.health.guarding(changes_files=True):
+            sync_file(self._file_system, path + PART)
+            self._file_system.rename(path + PART, path)
+            self._file_system.sync_directory(self._log.directory)
+        self._snapshots.add(snapshot)
+
+    def delete_snapshots_before(self, snapshot: SnapshotId) -> None:
+        for one in self.snapshots:
+            if one < snapshot:
+                with self._log.health.guarding():
+                    remove_if_present(self._file_system, self._path(one))
+                self._snapshots.discard(one)
+
+    def _path(self, snapshot: SnapshotId) -> str:
+        return join(self._log.directory, snapshot_name(snapshot))
+
+    @contextlib.contextmanager
+    def _open(self, path: str, *, is_new: bool | None = None) -> Iterator[File]:
+        """Opens a file, to be written unless `is_new` is `None`."""
+        file = self._file_system.open(path, writable=is_new is not None, create=bool(is_new))
+        try:
+            yield file
+        finally:
+            file.close()
+
+
+def snapshot_name(snapshot: SnapshotId) -> str:
+    return f"{snapshot.end_offset:020}-{snapshot.epoch:010}.checkpoint"
+
+
+def find_snapshots(file_system: FileSystem, folder: str) -> list[SnapshotId]:
+    """The complete snapshots in a folder, the oldest first; raises `OSError`."""
+    matches = map(SNAPSHOT_NAME.fullmatch, file_system.list(folder))
+    return sorted(SnapshotId(int(one[1]), int(one[2])) for one in matches if one)
+
+
+def _taken(items: "deque[T]") -> list[T]:
+    taken: list[T] = []
+    while items:
+        taken.append(items.popleft())
+    return taken

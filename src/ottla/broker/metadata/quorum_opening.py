@@ -1,0 +1,175 @@
+"""Opens the metadata directory of a node of the quorum: its log, its `quorum-state`, its voters.
+
+Everything is checked first: a voter that has lost records it had acknowledged must not vote, since
+another could be elected that lacks them too. Nothing is deleted then; one line names the damage. A
+torn end that was not synced was not acknowledged, and is cut off.
+
+Format pages: docs/format/cluster-metadata.md, docs/format/quorum-state.md. Kafka's counterpart:
+`KafkaMetadataLog.apply`, which truncates at any damage.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple, Protocol
+
+from ottla.base.errors import CorruptionError, ProtocolError, RefusalError
+from ottla.base.files import FileSystem, join, read_file
+from ottla.broker.metadata.log import METADATA_CONFIG
+from ottla.broker.metadata.quorum_log import (
+    DEFAULT_LIMITS,
+    PartitionQuorumLog,
+    SegmentLimits,
+    find_snapshots,
+    snapshot_name,
+)
+from ottla.broker.metadata.quorum_state import QuorumStateFile
+from ottla.config.topic import TopicConfig
+from ottla.metadata.log_check import check_log
+from ottla.metadata.log_files import MetadataFile
+from ottla.quorum.election_state import ElectionState
+from ottla.quorum.log import take_history
+from ottla.quorum.voters import VoterHistory, VoterSet
+from ottla.storage.files.boot_note import read_boot_note
+from ottla.storage.files.directory_health import DirectoryHealth
+from ottla.storage.files.filenames import CLUSTER_METADATA_DIRECTORY, METADATA_MARK
+from ottla.storage.files.integrity import read_integrity
+from ottla.storage.files.metadata_files import (
+    PRODUCER_SNAPSHOT_NAME,
+    SEGMENT_NAME,
+    has_metadata_log,
+    metadata_folder,
+)
+from ottla.storage.log.partition_log import PartitionLog
+
+BYTES_PER_INDEX_ENTRY = 4096
+LARGEST_ENTRY_SIZE = 12
+
+MEND = (
+    "a node that has lost records must not vote: restore the directory from a copy of this node, "
+    "or remove the node from the voters, format a new directory and let it join again"
+)
+
+LOST_STATE = "remove the file, and the node takes part again when it has heard all other voters"
+
+
+class QuorumPlace(Protocol):
+    """The part of a log directory that the quorum's log needs."""
+
+    path: str
+    health: DirectoryHealth
+    was_clean_stop: bool
+
+    def open_metadata_log(self, config: TopicConfig) -> PartitionLog: ...
+
+
+class OpenedQuorum(NamedTuple):
+    """`election` is what `Quorum.start` takes: `None` if a used directory has lost the file."""
+
+    log: PartitionQuorumLog
+    elections: QuorumStateFile
+    election: ElectionState | None
+    history: VoterHistory
+
+
+def open_quorum(
+    place: QuorumPlace,
+    file_system: FileSystem,
+    settings_voters: VoterSet,
+    now_ms: Callable[[], int],
+    limits: SegmentLimits = DEFAULT_LIMITS,
+) -> OpenedQuorum:
+    """Opens what a node has of the quorum, or begins it in a directory that was only formatted.
+
+    `settings_voters` are those of `controller.quorum.voters`, none for a dynamic quorum. Raises
+    `RefusalError` for damage, without a change, and `StorageError`.
+    """
+    elections = QuorumStateFile(file_system, place.health)
+    with place.health.guarding():
+        try:
+            election, end = _checked(place, file_system, elections)
+        except CorruptionError as error:
+            mend = MEND if error.path != elections.path else LOST_STATE
+            raise RefusalError(f"{error}; {mend}") from error
+    opened = place.open_metadata_log(_config(limits))
+    if opened.log_end_offset != end:
+        raise RefusalError(
+            f"{opened.directory}: the log ends at offset {end}, and cannot go on there; {MEND}"
+        )
+    log = PartitionQuorumLog(opened, file_system, now_ms, limits)
+    history = VoterHistory(0, settings_voters)
+    try:
+        take_history(log, history)
+    except ProtocolError as error:
+        raise RefusalError(f"{opened.directory}: {error}; {MEND}") from error
+    if not elections.was_used:
+        elections.write(ElectionState(), history.kraft_version, history.voters)
+    return OpenedQuorum(log, elections, election, history)
+
+
+def _config(limits: SegmentLimits) -> TopicConfig:
+    """Indexes have room for a whole segment: only the quorum's log itself begins another one."""
+    room = limits.size // BYTES_PER_INDEX_ENTRY * LARGEST_ENTRY_SIZE
+    return replace(
+        METADATA_CONFIG, segment_index_bytes=max(METADATA_CONFIG.segment_index_bytes, room)
+    )
+
+
+def _checked(
+    place: QuorumPlace, file_system: FileSystem, elections: QuorumStateFile
+) -> tuple[ElectionState | None, int]:
+    """What the files say of elections, and the end of the log; raises `CorruptionError`."""
+    folder = metadata_folder(place.path)
+    has_mark = file_system.status(join(place.path, METADATA_MARK)) is not None
+    if not has_metadata_log(file_system, place.path):
+        if has_mark:
+            reason = f"it is missing, though {METADATA_MARK} says that there was one"
+            raise CorruptionError(folder, 0, reason)
+        elections.was_used = False
+        return ElectionState(), 0
+    snapshots = _snapshots(file_system, folder)
+    segments = _segments(file_system, folder)
+    end = check_log(snapshots, segments, may_be_torn=not place.was_clean_stop)
+    _check_end(place, file_system, end)
+    has_records = end > 0 or any(one.offset > 0 for one in snapshots)
+    elections.was_used = has_mark or has_records
+    return elections.read(), end
+
+
+def _check_end(place: QuorumPlace, file_system: FileSystem, end: int) -> None:
+    """Raises `CorruptionError` for a log that ends before an end that is known."""
+    folder = metadata_folder(place.path)
+    known_end = 0
+    if place.was_clean_stop:
+        # Kafka writes one at the end of a log that is closed, as Ottla does.
+        matches = map(PRODUCER_SNAPSHOT_NAME.fullmatch, file_system.list(folder))
+        known_end = max((int(one[1]) for one in matches if one), default=0)
+    noted = read_boot_note(file_system, place.path)
+    integrity = read_integrity(file_system, folder)
+    if integrity is not None and noted is not None:
+        known_end = max(known_end, noted.of(CLUSTER_METADATA_DIRECTORY))
+    if integrity is not None and (place.was_clean_stop or noted is not None):
+        starts = [one.offset for one in _segments(file_system, folder, is_read=False)]
+        known_end = max(known_end, integrity.end_of_missing(starts))
+    if end < known_end:
+        raise CorruptionError(folder, 0, f"the log ends at offset {end}, and had {known_end}")
+
+
+def _snapshots(file_system: FileSystem, folder: str) -> list[MetadataFile]:
+    found = []
+    for one in find_snapshots(file_system, folder):
+        path = join(folder, snapshot_name(one))
+        content = read_file(file_system, path)
+        found.append(
+            MetadataFile(path=path, content=content, offset=one.end_offset, epoch=one.epoch)
+        )
+    return found
+
+
+def _segments(file_system: FileSystem, folder: str, *, is_read: bool = True) -> list[MetadataFile]:
+    found = []
+    for name in sorted(file_system.list(folder)):
+        if match := SEGMENT_NAME.fullmatch(name):
+            path = join(folder, name)
+            content = read_file(file_system, path) if is_read else b""
+            found.append(MetadataFile(path=path, content=content, offset=int(match[1])))
+    return found
