@@ -103,16 +103,18 @@ def features(asker: Asker, version: int) -> tuple[Any, Any, int]:
 def test_the_features_of_the_cluster_are_listed_with_an_epoch(asker: Asker) -> None:
     supported, finalized, epoch = features(asker, 4)
     assert supported == {
+        "eligible.leader.replicas.version": (0, 1),
         "group.version": (0, 1),
         "kraft.version": (0, 1),
-        "metadata.version": (1, 25),
+        "metadata.version": (7, 31),
         "share.version": (0, 1),
         "transaction.version": (0, 2),
     }
     assert finalized == {
+        "eligible.leader.replicas.version": (1, 1),
         "group.version": (1, 1),
         "kraft.version": (1, 1),
-        "metadata.version": (25, 25),
+        "metadata.version": (31, 31),
         "share.version": (1, 1),
         "transaction.version": (2, 2),
     }
@@ -121,8 +123,8 @@ def test_the_features_of_the_cluster_are_listed_with_an_epoch(asker: Asker) -> N
 
 def test_clients_that_take_level_zero_for_a_mistake_do_not_see_it(asker: Asker) -> None:
     supported, finalized, _ = features(asker, 3)
-    assert supported == {"metadata.version": (1, 25)}
-    assert len(finalized) == 5
+    assert supported == {"metadata.version": (7, 31)}
+    assert len(finalized) == 6
 
 
 # DescribeConfigs

@@ -1,12 +1,12 @@
 """The one place that asks whether a broker is alone: it has then no membership of a cluster."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.membership.by_itself import NoMembership
 from ottla.broker.replicas.only_replicas import OnlyReplicas
 from ottla.broker.startup.opening import BrokerOptions
 from ottla.metadata.image import METADATA_VERSION
+from ottla.metadata.levels import SUPPORTED
 
 if TYPE_CHECKING:
     from ottla.broker.control.alone import TopicBroker
@@ -22,20 +22,6 @@ if TYPE_CHECKING:
         membership: AnyMembership | NoMembership
         replicas: Replicas | OnlyReplicas
         options: BrokerOptions
-
-
-FEATURES: Final[Mapping[str, tuple[int, int]]] = {
-    "group.version": (0, 1),
-    "kraft.version": (0, 1),
-    "metadata.version": (1, 25),
-    "share.version": (0, 1),
-    "transaction.version": (0, 2),
-}
-"""Level 25 of `metadata.version` is 4.0-IV3: Kafka finalizes these levels of `group.version` and
-`transaction.version` from 4.0 on. In Kafka level 1 of `share.version` needs level 28; clients do
-not compare the two. `ottla handover` writes level 21, 3.9-IV0, and neither of them.
-A cluster over ZooKeeper has no features of KRaft's: its brokers may be Kafka's.
-"""
 
 
 def controller_for(broker: "Whole") -> "Controller":
@@ -63,5 +49,5 @@ def view_for(broker: "Whole") -> "ClusterView":
     from ottla.broker.control.image_view import ImageView
 
     image = broker.image_store.image
-    features = FEATURES if METADATA_VERSION in image.features else {}
+    features = SUPPORTED if METADATA_VERSION in image.features else {}
     return ImageView(broker, features, has_peers=image.has_peers)

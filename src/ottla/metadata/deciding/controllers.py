@@ -1,15 +1,25 @@
-"""Decides about registrations of controllers (KIP-919).
+"""Decides about registrations of controllers (KIP-919, KIP-1312).
 
-Kafka's counterpart: `ClusterControlManager.registerController`.
+Kafka's counterparts: `ClusterControlManager.registerController`, `unregisterController`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
-from ottla.metadata.brokers import Endpoint
-from ottla.metadata.image import MetadataImage
-from ottla.metadata.image_changes import VersionedRecord
+from ottla.metadata.brokers import Endpoint, code_of_protocol
+from ottla.metadata.deciding.node_rules import check_endpoints
+from ottla.metadata.image import FIRST_WITHOUT_CONTROLLERS, MetadataImage
+from ottla.metadata.levels import FIRST_WITH_CONTROLLERS
+from ottla.metadata.record_versions import VersionedRecord
+from ottla.metadata.records import (
+    EndPoint,
+    Feature,
+    RegisterControllerRecord,
+    UnregisterControllerRecord,
+)
 
 
 class ControllerRegistrationRequest(NamedTuple):
@@ -31,12 +41,57 @@ def register_controller(
 
     Raises `ApiError`: UNSUPPORTED_VERSION, INVALID_REGISTRATION.
     """
-    raise NotImplementedError
+    if image.level < FIRST_WITH_CONTROLLERS:
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            "The current MetadataVersion is too old to support controller registrations.",
+        )
+    check_endpoints(request.endpoints)
+    record = RegisterControllerRecord(
+        controller_id=request.controller_id,
+        incarnation_id=request.incarnation_id,
+        zk_migration_ready=request.is_ready_to_migrate,
+        end_points=[
+            EndPoint(
+                name=one.listener,
+                host=one.host,
+                port=one.port,
+                security_protocol=code_of_protocol(one.security_protocol),
+            )
+            for one in request.endpoints
+        ],
+        features=[
+            Feature(
+                name=name,
+                min_supported_version=levels["min_version"],
+                max_supported_version=levels["max_version"],
+            )
+            for name, levels in request.features.items()
+        ],
+    )
+    return [] if image.controllers.get(request.controller_id) == record else [(record, 0)]
 
 
-def unregister_controller(image: MetadataImage, controller_id: int) -> list[VersionedRecord]:
+def unregister_controller(
+    image: MetadataImage, controller_id: int, voters: Collection[int]
+) -> list[VersionedRecord]:
     """Returns the record that removes a controller which does not vote any more.
 
-    Raises `ApiError`: UNSUPPORTED_VERSION, CONTROLLER_ID_NOT_REGISTERED, INVALID_REQUEST.
+    Raises `ApiError`: INVALID_REQUEST, UNSUPPORTED_VERSION, CONTROLLER_ID_NOT_REGISTERED.
     """
-    raise NotImplementedError
+    if controller_id in voters:
+        raise ApiError(
+            ErrorCode.INVALID_REQUEST,
+            f"Cannot unregister controller {controller_id} because it is part of the voter set.",
+        )
+    if image.level < FIRST_WITHOUT_CONTROLLERS:
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            "The current MetadataVersion is too old to support controller unregistration.",
+        )
+    if controller_id not in image.controllers:
+        raise ApiError(
+            ErrorCode.CONTROLLER_ID_NOT_REGISTERED,
+            f"Controller ID {controller_id} is not currently registered.",
+        )
+    return [(UnregisterControllerRecord(controller_id=controller_id), 0)]

@@ -1,15 +1,32 @@
 """Decides about the features of a cluster: their levels, and which may follow which (KIP-584).
 
-Kafka's counterparts: `FeatureControlManager`, `MetadataVersion`, `Feature`.
+What there is to decide on is in `metadata/levels.py`. Kafka's counterparts:
+`FeatureControlManager`, `Feature.validateVersion`, `MetadataVersion.checkIfMetadataChanged`.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
-from ottla.base.errors import ApiError
-from ottla.metadata.image import MetadataImage
-from ottla.metadata.image_changes import VersionedRecord
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, UserError
+from ottla.base.resource_kinds import ResourceKind
+from ottla.metadata.image import ALL_BROKERS, METADATA_VERSION, MetadataImage
+from ottla.metadata.levels import (
+    ELR_VERSION,
+    FEATURE_LEVELS,
+    FIRST_WITH_CONTROLLERS,
+    KRAFT_VERSION,
+    METADATA_LEVELS,
+    NEWEST,
+    OLDEST,
+    SUPPORTED,
+    level_name,
+)
+from ottla.metadata.record_versions import VersionedRecord
+from ottla.metadata.records import ClearElrRecord, ConfigRecord, FeatureLevelRecord
+
+MIN_ISR = "min.insync.replicas"
 
 Ranges = Mapping[str, tuple[int, int]]
 """The lowest and highest supported level of each feature; a missing one is not supported."""
@@ -30,12 +47,16 @@ class FeatureUpdate(NamedTuple):
 
 
 class Quorum(NamedTuple):
-    """What this controller is and supports, and which controllers vote."""
+    """What this controller is and supports, and which controllers vote.
+
+    `min_isr` is the setting `min.insync.replicas` that its file has.
+    """
 
     node_id: int
-    supported: Ranges
     voters: Collection[int]
     kraft_version: int = 0
+    supported: Ranges = SUPPORTED
+    min_isr: int = 1
 
 
 class FeatureDecision(NamedTuple):
@@ -49,6 +70,9 @@ class FeatureDecision(NamedTuple):
     kraft_version: int | None = None
 
 
+# Updates
+
+
 def update_features(
     image: MetadataImage,
     quorum: Quorum,
@@ -56,22 +80,233 @@ def update_features(
     *,
     validate_only: bool,
 ) -> FeatureDecision:
-    """Decides about updates, of which all succeed or none."""
-    raise NotImplementedError
+    """Decides about updates of features, each named once, of which all succeed or none."""
+    known = {**image.features, KRAFT_VERSION: quorum.kraft_version}
+    wanted = known | {one.name: one.level for one in updates}
+    errors = [_error_of(one, image, quorum, known, wanted) for one in updates]
+    if any(errors):
+        other = ApiError(
+            ErrorCode.FEATURE_UPDATE_FAILED, "Another feature of the request cannot be updated."
+        )
+        return FeatureDecision([], [one or other for one in errors])
+    if validate_only:
+        return FeatureDecision([], errors)
+    changed = {name: level for name, level in wanted.items() if known.get(name, 0) != level}
+    kraft_version = changed.pop(KRAFT_VERSION, None)
+    records = feature_records(changed)
+    if ELR_VERSION in changed:
+        records += _elr_records(image, changed[ELR_VERSION], quorum.min_isr)
+    return FeatureDecision(records, errors, kraft_version)
 
 
-def new_features(release: str | None = None) -> Mapping[str, int]:
-    """The levels of a new cluster of a release such as "3.9" or "4.0-IV3", or the newest;
-    raises `UserError`.
+def _error_of(
+    update: FeatureUpdate,
+    image: MetadataImage,
+    quorum: Quorum,
+    known: Mapping[str, int],
+    wanted: Mapping[str, int],
+) -> ApiError | None:
+    reason = (
+        _wrong_direction(update, known.get(update.name, 0))
+        if update.kind in tuple(UpgradeType) and update.level >= 0
+        else "The level and the type of the upgrade must be ones that there are."
+    )
+    reason = reason or _not_supported(update, image, quorum) or _impossible(update, known, wanted)
+    if reason is None:
+        return None
+    return ApiError(
+        ErrorCode.INVALID_UPDATE_VERSION,
+        f"Invalid update version {update.level} for feature {update.name}. {reason}",
+    )
+
+
+def _wrong_direction(update: FeatureUpdate, level: int) -> str | None:
+    if update.level < level and update.kind == UpgradeType.UPGRADE:
+        return (
+            "Can't downgrade the version of this feature without setting the upgrade type to "
+            "either safe or unsafe downgrade."
+        )
+    if update.level > level and update.kind != UpgradeType.UPGRADE:
+        return "Can't downgrade to a newer version."
+    return None
+
+
+def _not_supported(update: FeatureUpdate, image: MetadataImage, quorum: Quorum) -> str | None:
+    """Says which node does not know a level, this one first."""
+    nodes = [(f"Local controller {quorum.node_id}", quorum.supported.get(update.name, (0, 0)))]
+    nodes += [
+        (f"Broker {broker_id}", _range(broker.features.get(update.name, {})))
+        for broker_id, broker in sorted(image.brokers.items())
+    ]
+    if image.level >= FIRST_WITH_CONTROLLERS:
+        for node, controller in sorted(image.controllers.items()):
+            if node != quorum.node_id:
+                found = next((one for one in controller.features if one.name == update.name), None)
+                low = 0 if found is None else found.min_supported_version
+                high = 0 if found is None else found.max_supported_version
+                nodes.append((f"Controller {node}", (low, high)))
+        unknown = sorted({*quorum.voters} - {*image.controllers, quorum.node_id})
+        if unknown:
+            return f"controller {unknown[0]} has not registered, and may not support this feature"
+    return next(filter(None, (_misses(node, levels, update.level) for node, levels in nodes)), None)
+
+
+def _range(levels: Mapping[str, int]) -> tuple[int, int]:
+    return levels.get("min_version", 0), levels.get("max_version", 0)
+
+
+def _misses(node: str, levels: tuple[int, int], level: int) -> str | None:
+    low, high = levels
+    if low <= level <= high:
+        return None
+    if not high:
+        return f"{node} does not support this feature."
+    return f"{node} only supports versions {low}-{high}"
+
+
+def _impossible(
+    update: FeatureUpdate, known: Mapping[str, int], wanted: Mapping[str, int]
+) -> str | None:
+    """Says why a cluster cannot have a level that all of its nodes know."""
+    level = known.get(update.name, 0)
+    if update.name == KRAFT_VERSION:
+        return "Can't downgrade the version of this feature." if update.level < level else None
+    if update.name == METADATA_VERSION:
+        return _lost_by(level, update)
+    needed = _needed(update.name, update.level)
+    if wanted.get(METADATA_VERSION, 0) < needed:
+        return f"It depends on {METADATA_VERSION} level {level_name(needed)}."
+    return None
+
+
+def _needed(name: str, level: int) -> int:
+    return next((one.needed for one in FEATURE_LEVELS.get(name, ()) if one.level == level), 0)
+
+
+def _lost_by(level: int, update: FeatureUpdate) -> str | None:
+    """Says why `metadata.version` cannot go back: records would be lost."""
+    lost = next(
+        (
+            one
+            for one in METADATA_LEVELS
+            if update.level < one.level <= level and one.has_other_records
+        ),
+        None,
+    )
+    if lost is None:
+        return None
+    if update.kind == UpgradeType.UNSAFE_DOWNGRADE:
+        return "Unsafe metadata downgrade is not supported in this version."
+    return (
+        "Refusing to perform the requested downgrade because it might delete metadata "
+        f"information: that of level {level_name(lost.level)}, {lost.change}."
+    )
+
+
+def _elr_records(image: MetadataImage, level: int, min_isr: int) -> Iterator[VersionedRecord]:
+    """With eligible leaders all nodes must know the same `min.insync.replicas`, so that it becomes
+    a setting of the cluster, and no broker has another (KIP-966). Without them none stay.
     """
-    raise NotImplementedError
+    if not level:
+        yield ClearElrRecord(topic_name=""), 0
+        return
+    yield from min_isr_records(image, min_isr)
+
+
+def min_isr_records(image: MetadataImage, min_isr: int) -> Iterator[VersionedRecord]:
+    """What a cluster must have written before it has eligible leaders, also a new one.
+
+    Kafka's counterpart: `ConfigurationControlManager.maybeGenerateElrSafetyRecords`.
+    """
+    brokers = image.configs.get(ResourceKind.BROKER, {})
+    if MIN_ISR not in brokers.get(ALL_BROKERS, {}):
+        yield _setting(ALL_BROKERS, str(min_isr)), 0
+    for name, configs in sorted(brokers.items()):
+        if name != ALL_BROKERS and MIN_ISR in configs:
+            yield _setting(name, None), 0
+
+
+def _setting(broker: str, value: str | None) -> ConfigRecord:
+    return ConfigRecord(
+        resource_type=ResourceKind.BROKER, resource_name=broker, name=MIN_ISR, value=value
+    )
+
+
+# New clusters
+
+
+def new_features(release: str | None = None) -> dict[str, int]:
+    """The levels of a new cluster of a release such as "3.9" or "4.0-IV3", by default the newest
+    that is supported; `kraft.version` is not among them. Raises `UserError`.
+    """
+    newest = SUPPORTED[METADATA_VERSION][1]
+    level = newest if release is None else _level_of(release)
+    if level > newest:
+        raise UserError(
+            f"a new cluster cannot have release {release}: this version of Ottla supports up to "
+            f"{METADATA_VERSION} {level_name(newest)}"
+        )
+    found = {
+        name: min(_default_level(name, level), SUPPORTED.get(name, (0, 0))[1])
+        for name in FEATURE_LEVELS
+    }
+    return {METADATA_VERSION: level} | {name: one for name, one in found.items() if one}
+
+
+def _level_of(release: str) -> int:
+    """Of a release the newest level; a patch number does not matter, as in 3.9.1."""
+    parts = release.split("-")[0].split(".")
+    short = ".".join(parts[:2])
+    found = [
+        one.level
+        for one in METADATA_LEVELS
+        if release == one.name or ("-" not in release and one.name.startswith(f"{short}-"))
+    ]
+    if not found:
+        raise UserError(
+            f"there is no release {release}: name one from {METADATA_LEVELS[0].name} to "
+            f"{METADATA_LEVELS[-1].name}, such as 3.9"
+        )
+    return max(found)
+
+
+def _default_level(name: str, metadata_level: int) -> int:
+    levels = (one.level for one in FEATURE_LEVELS[name] if one.default_from <= metadata_level)
+    return max(levels, default=0)
 
 
 def feature_records(levels: Mapping[str, int]) -> list[VersionedRecord]:
-    """The records of a new cluster's levels, `metadata.version` first."""
-    raise NotImplementedError
+    """The records that set levels, `metadata.version` first: the others are read by it."""
+    names = sorted(levels, key=lambda name: (name != METADATA_VERSION, name))
+    return [(FeatureLevelRecord(name=name, feature_level=levels[name]), 0) for name in names]
+
+
+# Clusters of others
+
+
+def check_readable(image: MetadataImage) -> None:
+    """Raises `UserError` if the cluster's metadata may have records that are not known here."""
+    level = image.features.get(METADATA_VERSION)
+    if level is not None and not OLDEST <= level <= NEWEST:
+        raise UserError(_unknown_level(METADATA_VERSION, level, OLDEST, NEWEST))
 
 
 def check_levels(image: MetadataImage) -> None:
-    """Raises `UserError` if the cluster has a feature at a level that is not known here."""
-    raise NotImplementedError
+    """Raises `UserError` if the cluster has a feature at a level that is not supported here: a node
+    must not take part in it.
+    """
+    for name, level in sorted(image.features.items()):
+        low, high = SUPPORTED.get(name, (0, 0))
+        if level and not low <= level <= high:
+            raise UserError(_unknown_level(name, level, low, high))
+
+
+def _unknown_level(name: str, level: int, low: int, high: int) -> str:
+    if name != METADATA_VERSION:
+        known = f"levels {low} to {high}" if high else "no level of it"
+        return f"the cluster has {name} at level {level}, and this version of Ottla knows {known}"
+    mend = "raise it" if level < low else "use a newer version of Ottla"
+    return (
+        f"the cluster has {name} {level_name(level)}, and this version of Ottla knows "
+        f"{level_name(low)} to {level_name(high)}: {mend}"
+    )
