@@ -13,9 +13,14 @@ from ottla.base.errors import ApiError, StorageError
 from ottla.base.events import OnEvent
 from ottla.base.partitions import TopicPartition
 from ottla.base.resource_kinds import ResourceKind
-from ottla.base.turns import in_turns, kept, turn_dict, turn_list
-from ottla.broker.configs.client_metrics import check_client_metrics
+from ottla.base.turns import in_turns, kept, turn_list
 from ottla.broker.configs.config_changes import Alteration
+from ottla.broker.configs.config_decisions import (
+    AlteredGroups,
+    altered_client_metrics,
+    altered_groups,
+    with_configs,
+)
 from ottla.broker.configs.settings import (
     BrokerSettings,
     ConfigSource,
@@ -27,7 +32,12 @@ from ottla.broker.configs.settings import (
 from ottla.broker.events import PartitionsAdded, TopicDeleted, setting_changes
 from ottla.broker.metadata.image_store import Decision, ImageStore
 from ottla.broker.quotas.client_quotas import ClientQuotas
-from ottla.broker.quotas.quota_changes import QuotaAlteration, QuotaFilter
+from ottla.broker.quotas.quota_changes import (
+    QuotaAlteration,
+    QuotaFilter,
+    altered_quotas,
+    with_quotas,
+)
 from ottla.broker.records.appends import Appends
 from ottla.broker.records.fetches import Fetches
 from ottla.broker.topics.storage_failures import storage_failures_answered
@@ -35,9 +45,7 @@ from ottla.broker.topics.topic_changes import TopicChanges
 from ottla.broker.topics.topic_store import TopicStore
 from ottla.broker.topics.topics import Topic, created
 from ottla.config.broker import BrokerConfig, broker_settings
-from ottla.config.client_metrics import ClientMetricsConfig
 from ottla.config.cross_checks import check_reconfiguration
-from ottla.config.group import GroupConfig
 from ottla.config.listeners import client_listeners
 from ottla.config.setting import SettingError, settings_of
 from ottla.config.topic import TopicConfig
@@ -51,7 +59,6 @@ from ottla.metadata.image import (
     ALL_BROKERS,
     Configs,
     MetadataImage,
-    merged,
 )
 from ottla.metadata.quotas import QuotaEntity, Quotas
 from ottla.storage.directory.log_directory import LogDirectory
@@ -213,7 +220,7 @@ class Admin:
             check_dynamic(values, scope)
             config = self._checked_config({**self._stored(image), scope: values})
             return (
-                None if validate_only else _with_configs(image, ResourceKind.BROKER, {name: values})
+                None if validate_only else with_configs(image, ResourceKind.BROKER, {name: values})
             )
 
         with storage_failures_answered():
@@ -262,7 +269,7 @@ class Admin:
             left, refused = refused, [one for one in refused if not is_taken(one)]
         if stored is not ours:
             changed = {self._resource_of(scope): values for scope, values in stored.items()}
-            self._metadata.replace(*_with_configs(image, ResourceKind.BROKER, changed))
+            self._metadata.replace(*with_configs(image, ResourceKind.BROKER, changed))
             self._apply(config)
         return [one for one in new if one not in refused], refused
 
@@ -289,31 +296,20 @@ class Admin:
 
         Returns the errors of the groups whose changes were refused.
         """
-        refusals: dict[str, ApiError] = turn_dict()
-        changed: dict[str, Configs] = turn_dict()
-        by: dict[str, str] = turn_dict()
+        altered = AlteredGroups()
         before: Mapping[str, Configs] = {}
 
         def decide(image: MetadataImage) -> Decision | None:
-            nonlocal before
+            nonlocal altered, before
             before = image.configs.get(ResourceKind.GROUP, {})
-            for group_id in alterations:
-                try:
-                    alteration = alterations[group_id]()
-                    known = before.get(group_id, {})
-                    values = alteration.apply(known, settings_of(GroupConfig))
-                    self._settings.groups.check(values, known)
-                    changed[group_id], by[group_id] = values, alteration.by
-                except ApiError as error:
-                    changed.pop(group_id, None)
-                    refusals[group_id] = error.without_traceback()
-            if validate_only or not changed:
+            altered = altered_groups(before, alterations, self._settings.groups.check)
+            if validate_only or not altered.changed:
                 return None
-            return _with_configs(image, ResourceKind.GROUP, changed)
+            return with_configs(image, ResourceKind.GROUP, altered.changed)
 
         def follow() -> None:
             if not validate_only:
-                for group_id in changed:
+                for group_id in altered.changed:
                     values = self._metadata.image.configs_of(ResourceKind.GROUP, group_id)
                     self._settings.groups.change(group_id, values)
 
@@ -321,10 +317,12 @@ class Admin:
             self._metadata.change(decide, follow)
         except StorageError as error:
             refusal = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
-            return refusals | dict.fromkeys(changed, refusal)
-        for group_id, values in () if validate_only else changed.items():
-            self._report(f"group {group_id}", before.get(group_id, {}), values, by[group_id])
-        return refusals
+            return altered.refusals | dict.fromkeys(altered.changed, refusal)
+        for group_id, values in () if validate_only else altered.changed.items():
+            self._report(
+                f"group {group_id}", before.get(group_id, {}), values, altered.by[group_id]
+            )
+        return altered.refusals
 
     def alter_client_metrics(
         self, name: str, alteration: Alteration, *, validate_only: bool = False
@@ -337,9 +335,8 @@ class Admin:
         def decide(image: MetadataImage) -> Decision | None:
             nonlocal before, values
             before = image.configs_of(kind, name)
-            values = alteration.apply(before, settings_of(ClientMetricsConfig))
-            check_client_metrics(name, values)
-            return None if validate_only else _with_configs(image, kind, {name: values})
+            values = altered_client_metrics(name, before, alteration)
+            return None if validate_only else with_configs(image, kind, {name: values})
 
         with storage_failures_answered():
             self._metadata.change(decide)
@@ -357,7 +354,7 @@ class Admin:
         image = self._metadata.image
         taken = {entity: limits for entity, limits in quotas.items() if entity not in image.quotas}
         if taken:
-            self._metadata.replace(*_with_quotas(image, taken))
+            self._metadata.replace(*with_quotas(image, taken))
             self._broker.quotas.change(self._metadata.image.quotas)
         return taken
 
@@ -380,18 +377,11 @@ class Admin:
         results: list[ApiError | None] = turn_list()
 
         def decide(image: MetadataImage) -> Decision | None:
-            of_entities: dict[QuotaEntity, Mapping[str, float]] = turn_dict()
-            results.clear()
-            for entry in entries:
-                try:
-                    entity, limits = alteration_of(entry).apply(image.quotas)
-                    of_entities[entity] = limits
-                    results.append(None)
-                except ApiError as error:
-                    results.append(error.without_traceback())
+            nonlocal results
+            of_entities, results = altered_quotas(image.quotas, entries, alteration_of)
             if validate_only or not of_entities:
                 return None
-            return _with_quotas(image, of_entities)
+            return with_quotas(image, of_entities)
 
         try:
             self._metadata.change(decide)
@@ -448,25 +438,3 @@ class Admin:
             )
         with storage_failures_answered():
             return log.maintenance.delete_records_before(offset)
-
-
-def _with_configs(image: MetadataImage, kind: int, changed: Mapping[str, Configs]) -> Decision:
-    from ottla.metadata.image_changes import config_records  # Lazy: most brokers change nothing.
-
-    records = (
-        record
-        for name, values in changed.items()
-        for record in config_records(kind, name, image.configs_of(kind, name), values)
-    )
-    return image.with_configs(kind, changed), records
-
-
-def _with_quotas(image: MetadataImage, changed: Quotas) -> Decision:
-    from ottla.metadata.image_changes import quota_records  # Lazy: as above.
-
-    records = (
-        record
-        for entity, limits in changed.items()
-        for record in quota_records(entity, image.quotas.get(entity, {}), limits)
-    )
-    return dataclasses.replace(image, quotas=merged(image.quotas, changed)), records

@@ -13,7 +13,8 @@ class Place:
     """Where a broker runs: its lock, its server, and its connections to other brokers.
 
     `listener` and `connect` are for requests between brokers, `control_listener` and
-    `control_connect` for requests of the controller.
+    `control_connect` for requests of the controller, or in a KRaft cluster to controllers, whose
+    listeners on this node are `controller_endpoints`.
     """
 
     lock: AbstractContextManager[object]
@@ -23,3 +24,4 @@ class Place:
     control_connect: Connect
     control_listener: str
     endpoints: tuple[Endpoint, ...]
+    controller_endpoints: tuple[Endpoint, ...] = ()

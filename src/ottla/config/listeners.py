@@ -94,6 +94,11 @@ def controller_listeners(config: BrokerConfig) -> list[Listener]:
     return _with_advertisements(config, own, _advertised(config, is_controller=True))
 
 
+def every_listener(config: BrokerConfig) -> list[Listener]:
+    """Returns all that the node listens on, those of clients first; raises `SettingError`."""
+    return [*client_listeners(config), *controller_listeners(config)]
+
+
 def controller_protocol(config: BrokerConfig) -> Listener:
     """The listener by which controllers are reached, the first of controller.listener.names; its
     address is of no matter. Raises `SettingError`.

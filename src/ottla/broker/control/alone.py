@@ -15,7 +15,8 @@ from ottla.broker.admin import Admin
 from ottla.broker.configs.config_changes import Alteration, ResourceAlteration
 from ottla.broker.configs.resources import check_broker_name, check_group_name, no_settings
 from ottla.broker.configs.settings import BrokerSettings, ConfigSource
-from ottla.broker.control.controller import (
+from ottla.broker.controlling.access_verbs import AccessVerbs, outcome_of
+from ottla.broker.controlling.outcomes import (
     NOT_YET,
     ByPartition,
     CreatedTopic,
@@ -31,9 +32,6 @@ from ottla.metadata.deciding.topics import NewTopic, TopicGrowth, check_replicas
 if TYPE_CHECKING:
     from ottla.broker.groups.coordinator import GroupCoordinator
     from ottla.broker.quotas.quota_changes import QuotaAlteration
-    from ottla.broker.security.users import ScramUpsertion
-    from ottla.metadata.acls import Acl, AclFilter
-    from ottla.metadata.tokens import DelegationToken
 
 T = TypeVar("T")
 
@@ -61,15 +59,15 @@ class TopicBroker(Protocol):
     def groups(self) -> "GroupCoordinator": ...
 
 
-class AloneController:
+class AloneController(AccessVerbs):
     has_client_metrics: Final = True
 
     def __init__(self, broker: TopicBroker) -> None:
+        super().__init__(broker.security)
         self._broker = broker
         self._node_id = broker.node_id
         self._topics = broker.topics
         self._admin = broker.admin
-        self._security = broker.security
 
     # Topics
 
@@ -138,33 +136,6 @@ class AloneController:
         if topic is not None or image is None:
             return topic
         return topic_elsewhere(image, self._broker.settings.config.topic_defaults)
-
-    # Access
-
-    def create_acls(self, acls: "Sequence[Acl]") -> Sequence[Outcome]:
-        return [_outcome(self._security.create_acls, acls)] * len(acls)
-
-    def delete_acls(self, filters: "Sequence[AclFilter]") -> "Sequence[list[Acl] | ApiError]":
-        try:
-            return self._security.delete_acls(filters)
-        except ApiError as error:
-            return [error.without_traceback()] * len(filters)
-
-    def alter_users(self, wanted: "Sequence[ScramUpsertion]") -> Mapping[str, Outcome]:
-        try:
-            return self._security.alter_users(wanted)
-        except ApiError as error:
-            refusal = error.without_traceback()
-            return turn_dict((one.user, refusal) for one in wanted)
-
-    def create_token(self, token: "DelegationToken") -> Outcome:
-        return _outcome(self._security.put_token, token)
-
-    def change_token(self, token: "DelegationToken") -> Outcome:
-        return _outcome(self._security.change_token, token)
-
-    def drop_token(self, token: "DelegationToken") -> Outcome:
-        return _outcome(self._security.drop_token, token)
 
     # Settings and quotas
 
@@ -251,7 +222,7 @@ class AloneController:
     ) -> ByPartition:
         """The only place for a partition is the broker that it is on."""
         outcomes = (
-            (place, _outcome(partial(self._check_replicas, place), replicas))
+            (place, outcome_of(partial(self._check_replicas, place), replicas))
             for place, replicas in wanted.items()
         )
         return ByPartition(None, turn_dict(outcomes))
@@ -272,11 +243,3 @@ def _created(made: Topic | ApiError, validate_only: bool) -> CreatedTopic | ApiE
         return made
     topic_id = ZERO_UUID if validate_only else made.topic_id
     return CreatedTopic(topic_id, made.partition_count, 1, made.config, made.overrides)
-
-
-def _outcome(change: Callable[[T], None], what: T) -> Outcome:
-    try:
-        change(what)
-    except ApiError as error:
-        return error.without_traceback()
-    return None

@@ -7,16 +7,14 @@ broker when its result is there. Kafka's counterpart: `Controller`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
-from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
+from ottla.broker.controlling.outcomes import ByPartition, CreatedTopic, Outcome, Reassignments
 from ottla.broker.topics.topics import Topic
 from ottla.broker.waiting.rooms import Later
-from ottla.config.topic import TopicConfig
 from ottla.metadata.deciding.topics import NewTopic, TopicGrowth
 
 if TYPE_CHECKING:
@@ -25,42 +23,10 @@ if TYPE_CHECKING:
     from ottla.broker.security.users import ScramUpsertion
     from ottla.metadata.acls import Acl, AclFilter
     from ottla.metadata.tokens import DelegationToken
-    from ottla.zookeeper.topics import ReplicaAssignment
 
 T = TypeVar("T")
 
 Soon: TypeAlias = T | Later[T]
-
-Outcome = ApiError | None
-"""The error of a change, or `None` if it was made."""
-
-
-NOT_YET = ApiError(ErrorCode.LEADER_NOT_AVAILABLE)
-"""Clients ask again."""
-
-
-class ByPartition(NamedTuple):
-    """The error of a whole request, and the outcomes of its partitions."""
-
-    error: Outcome
-    outcomes: Mapping[TopicPartition, Outcome]
-
-
-class Reassignments(NamedTuple):
-    """The error of the request, and the replicas of the partitions that are being moved."""
-
-    error: Outcome
-    moves: "Mapping[TopicPartition, ReplicaAssignment]"
-
-
-class CreatedTopic(NamedTuple):
-    """A topic as it was created, or would be; `topic_id` is zero if nothing was created."""
-
-    topic_id: Uuid
-    partition_count: int
-    replication_factor: int
-    config: TopicConfig
-    overrides: Mapping[str, str]
 
 
 class Controller(Protocol):

@@ -20,13 +20,13 @@ from ottla.broker.configs.settings import BrokerSettings
 from ottla.broker.control import zookeeper_access as access
 from ottla.broker.control import zookeeper_configs as configs
 from ottla.broker.control import zookeeper_topics
-from ottla.broker.control.controller import (
+from ottla.broker.control.controller import Soon
+from ottla.broker.controlling.outcomes import (
     NOT_YET,
     ByPartition,
     CreatedTopic,
     Outcome,
     Reassignments,
-    Soon,
 )
 from ottla.broker.membership.membership import ZooKeeperMembership
 from ottla.broker.quotas.quota_changes import QuotaAlteration

@@ -12,7 +12,7 @@ from typing import TypeVar
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.turns import freed_in_turns, in_turns, turn_dict, turn_list
-from ottla.broker.control.controller import Outcome
+from ottla.broker.controlling.outcomes import Outcome
 from ottla.broker.membership.membership import ZooKeeperMembership
 from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.broker.security.registered import (

@@ -12,6 +12,7 @@ from ottla.base.errors import ApiError
 from ottla.base.resource_kinds import ResourceKind
 from ottla.base.turns import freed_in_turns
 from ottla.broker.configs.config_changes import Alteration, ResourceAlteration
+from ottla.broker.configs.config_decisions import altered_topic
 from ottla.broker.configs.encoded_passwords import KeptPasswords
 from ottla.broker.configs.resources import check_broker_name, no_settings
 from ottla.broker.configs.settings import (
@@ -20,16 +21,15 @@ from ottla.broker.configs.settings import (
     check_dynamic,
     passwords_among,
 )
-from ottla.broker.control.controller import Outcome
+from ottla.broker.controlling.outcomes import Outcome
 from ottla.broker.membership.membership import ZooKeeperMembership
 from ottla.broker.waiting.rooms import Later
 from ottla.config.broker import broker_settings
 from ottla.config.cross_checks import check_reconfiguration
-from ottla.config.setting import SettingError, settings_of
-from ottla.config.topic import TopicConfig
+from ottla.config.setting import SettingError
 from ottla.controller.operations import Steps
 from ottla.controller.settings import change_settings, check_change
-from ottla.metadata.deciding.topic_rules import changed_settings, check_name
+from ottla.metadata.deciding.topic_rules import check_name
 from ottla.metadata.image import MetadataImage
 from ottla.zookeeper.paths import DEFAULT_ENTITY
 
@@ -102,8 +102,7 @@ def _topic_change(name: str, alteration: Alteration, settings_here: BrokerSettin
     defaults = settings_here.config.topic_defaults
 
     def change(known: Mapping[str, str]) -> Mapping[str, str]:
-        settings = alteration.apply(known, settings_of(TopicConfig))
-        return changed_settings(name, defaults, known, settings)
+        return altered_topic(name, known, alteration, defaults)
 
     return change
 

@@ -12,7 +12,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.turns import turn_dict, turn_list
-from ottla.broker.control.controller import CreatedTopic, Outcome
+from ottla.broker.controlling.outcomes import CreatedTopic, Outcome
 from ottla.broker.membership.membership import ZooKeeperMembership
 from ottla.broker.replicas.replicas import Replicas
 from ottla.broker.topics.topics import Topic, Topics, topic_elsewhere

@@ -6,13 +6,14 @@ leadership is dropped, and the next one begins with an image of the log. Kafka's
 `QuorumController`, `ControllerWriteEvent`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.broker.metadata.image_store import Decision, check_level
 from ottla.metadata.image import FIRST_WITH_TRANSACTIONS, METADATA_VERSION, MetadataImage
-from ottla.metadata.image_changes import VersionedRecord, image_changes
+from ottla.metadata.image_changes import VersionedRecord
 from ottla.metadata.log_writing import RECORDS_PER_BATCH, in_transaction
 from ottla.metadata.replay import MetadataReplay
 
@@ -26,7 +27,7 @@ class PendingRecords:
     def __init__(self, image: MetadataImage, end_offset: int, epoch: int) -> None:
         self.image = image
         self.end_offset = end_offset
-        self._replay = _replay_of(image)
+        self._replay = MetadataReplay.of(image)
         self._replay.epoch = epoch
         self._batches: list[list[VersionedRecord]] = []
 
@@ -34,6 +35,20 @@ class PendingRecords:
     def level(self) -> int:
         """The cluster's `metadata.version`, by which records have their versions."""
         return self.image.features.get(METADATA_VERSION, 0)
+
+    def check_level(self, what: str, least: int) -> None:
+        check_level(self.level, what, least)
+
+    def change(
+        self,
+        decide: Callable[[MetadataImage], Decision | None],
+        then: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Takes over the records of what is decided (`Images.change`)."""
+        decision = decide(self.image)
+        if decision is not None:
+            self.write(decision[1])
+        then()
 
     def write(self, records: Iterable[VersionedRecord]) -> None:
         """Decides records that readers apply all together; raises `ApiError` for too many."""
@@ -67,16 +82,9 @@ class PendingRecords:
         self.end_offset += len(records)
         self._replay.end_offset = self.end_offset
         self.image = self._replay.image()
+        self._replay.take_changes()  # which nobody here asks about
 
     def take_batches(self) -> list[list[VersionedRecord]]:
         """The batches since the last call, in the log's order; each is appended as one."""
         batches, self._batches = self._batches, []
         return batches
-
-
-def _replay_of(image: MetadataImage) -> MetadataReplay:
-    replay = MetadataReplay()
-    for record, _ in image_changes(MetadataImage(), image):
-        replay.replay(record)
-    replay.voters = image.voters
-    return replay

@@ -40,6 +40,35 @@ class Log(Protocol):
     def sync(self) -> None: ...
 
 
+class Images(Protocol):
+    """An image, and the way to change it."""
+
+    @property
+    def image(self) -> MetadataImage: ...
+
+    def check_level(self, what: str, least: int) -> None:
+        """Raises `ApiError` if the log's metadata.version is too old for a change."""
+
+    def change(
+        self,
+        decide: Callable[[MetadataImage], Decision | None],
+        then: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Replaces the image by the one that `decide` returns, whose records are kept; without one
+        nothing changes. `decide` may be called again, and `then` is called at the end.
+        """
+
+
+def check_level(level: int, what: str, least: int) -> None:
+    """Raises `ApiError` if a log of a metadata.version is too old for a change."""
+    if level < least:
+        raise ApiError(
+            ErrorCode.UNSUPPORTED_VERSION,
+            f"The metadata log has metadata.version {level}, and has {what} from {least} on; raise "
+            "it with kafka-features.",
+        )
+
+
 class ImageStore:
     """`image` is what the log holds, but for entries that `leave_out` has removed, and topics that
     are on the disks without a record (`show_topics`); or it is what ZooKeeper has.
@@ -62,12 +91,7 @@ class ImageStore:
 
     def check_level(self, what: str, least: int) -> None:
         """Raises `ApiError` if the log's metadata.version is too old for a change."""
-        if self._log.level < least:
-            raise ApiError(
-                ErrorCode.UNSUPPORTED_VERSION,
-                f"The metadata log has metadata.version {self._log.level}, and has {what} from "
-                f"{least} on; raise it with kafka-features.",
-            )
+        check_level(self._log.level, what, least)
 
     def replace(self, image: MetadataImage, records: "Iterable[VersionedRecord]") -> None:
         """Writes a change immediately; raises `StorageError` and then keeps the old image."""

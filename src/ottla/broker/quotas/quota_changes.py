@@ -4,16 +4,22 @@ Kafka's counterparts: `ClientQuotaControlManager`, `ClientQuotasImage` (KIP-546)
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from enum import IntEnum
+from typing import TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.turns import in_turns
+from ottla.base.turns import in_turns, turn_dict, turn_list
 from ottla.base.values import dataclass
+from ottla.broker.metadata.image_store import Decision
 from ottla.broker.quotas.client_quotas import CLIENT_ID, CONNECTION_RATE, IP, USER, QuotaKind
 from ottla.config.setting import INT32_MAX, INT64_MAX
+from ottla.metadata.image import MetadataImage, merged
 from ottla.metadata.quotas import QuotaEntity, Quotas, quota_entity
+
+T = TypeVar("T")
 
 ENTITY_TYPES = (USER, CLIENT_ID, IP)
 WHOLE_NUMBERS = {
@@ -174,3 +180,31 @@ def _matches(component: Component, names: Mapping[str, str | None]) -> bool:
         case MatchType.DEFAULT:
             return name is None
     return True
+
+
+def altered_quotas(
+    quotas: Quotas, entries: Sequence[T], alteration_of: Callable[[T], QuotaAlteration]
+) -> tuple[Quotas, list[ApiError | None]]:
+    """Returns the new limits of entities, and the outcome of each entry: an error, or `None`."""
+    of_entities: dict[QuotaEntity, Mapping[str, float]] = turn_dict()
+    outcomes: list[ApiError | None] = turn_list()
+    for entry in entries:
+        try:
+            entity, limits = alteration_of(entry).apply(quotas)
+            of_entities[entity] = limits
+            outcomes.append(None)
+        except ApiError as error:
+            outcomes.append(error.without_traceback())
+    return of_entities, outcomes
+
+
+def with_quotas(image: MetadataImage, changed: Quotas) -> Decision:
+    """The image with other quotas of some entities, and the records that make it."""
+    from ottla.metadata.image_changes import quota_records  # Lazy: as above.
+
+    records = (
+        record
+        for entity, limits in changed.items()
+        for record in quota_records(entity, image.quotas.get(entity, {}), limits)
+    )
+    return replace(image, quotas=merged(image.quotas, changed)), records

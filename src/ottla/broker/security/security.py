@@ -1,10 +1,9 @@
 """The broker's users, access rules and tokens; changes are written to disk first.
 
-Kafka's counterparts: `AclControlManager`, `ScramControlManager`, `DelegationTokenControlManager`.
+Kafka's counterparts: `StandardAuthorizer`, `CredentialProvider`, `DelegationTokenManager`.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from ottla.base.error_codes import ErrorCode
@@ -12,23 +11,18 @@ from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
 from ottla.base.principal import USER, Principal
 from ottla.base.scram import MIN_ITERATIONS, SALT_SIZE, Credentials, ScramCredential, mac
-from ottla.base.turns import in_turns, sorted_in_turns, turn_dict, turn_list
-from ottla.broker.metadata.image_store import (
-    Decision,
-    ImageStore,
-)
+from ottla.base.turns import in_turns, sorted_in_turns
+from ottla.broker.metadata.image_store import ImageStore
+from ottla.broker.security.access_changes import AccessChanges
 from ottla.broker.security.authorizer import Authorizer
 from ottla.broker.security.token_secrets import token_credential, token_hmac
-from ottla.broker.topics.storage_failures import storage_failures_answered
 from ottla.config.security import SecurityConfig
-from ottla.metadata.acls import Acl, AclFilter, Entry, ResourcePattern
-from ottla.metadata.image import FIRST_WITH_SCRAM, FIRST_WITH_TOKENS, MetadataImage, merged
+from ottla.metadata.acls import Acl
+from ottla.metadata.image import MetadataImage
 from ottla.metadata.tokens import DelegationToken
 
 if TYPE_CHECKING:
     from ottla.broker.security.sasl import ScramAccount
-    from ottla.broker.security.users import ScramUpsertion
-    from ottla.metadata.image_changes import VersionedRecord
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -39,15 +33,15 @@ MAX_SALTED_TOKENS: Final = 1000
 """The size of the cache of tokens' salted secrets; a full cache is cleared."""
 
 
-class Security:
+class Security(AccessChanges):
     """`authorizer` is `None` if all clients may do everything."""
 
     def __init__(
         self, metadata: ImageStore, config: SecurityConfig, new_id: Callable[[], Uuid]
     ) -> None:
-        self._metadata = metadata
+        super().__init__(metadata, new_id)
+        self._store = metadata
         self._config = config
-        self._new_id = new_id
         self._nobodys_key = b""
         self._salted_tokens: dict[tuple[str, str], ScramCredential] = {}
         self.authorizer: Authorizer | None = None
@@ -58,22 +52,9 @@ class Security:
                 allows_without_acls=config.allow_everyone_if_no_acl_found,
             )
 
-    @property
-    def image(self) -> MetadataImage:
-        return self._metadata.image
-
-    def _change(
-        self,
-        decide: Callable[[MetadataImage], Decision | None],
-        then: Callable[[], None] = lambda: None,
-    ) -> None:
-        """Raises `ApiError` if no directory can be written, and then keeps the old image."""
-        with storage_failures_answered():
-            self._metadata.change(decide, then)
-
     def follow(self, image: MetadataImage) -> None:
         """Applies what ZooKeeper has."""
-        self._metadata.follow(image)
+        self._store.follow(image)
 
     def adopt(self, credentials: Credentials, acls: Sequence[Acl], tokens: Tokens) -> None:
         """Adds another cluster's users, rules and tokens; existing passwords and tokens stay."""
@@ -84,39 +65,6 @@ class Security:
         self._change(lambda image: self._with_tokens(image, _new_among(tokens, image.tokens)))
 
     # Access rules
-
-    def create_acls(self, acls: Sequence[Acl]) -> None:
-        """Adds rules; existing ones are not duplicated."""
-        added: list[Acl] = []
-
-        def decide(image: MetadataImage) -> Decision | None:
-            nonlocal added
-            added = turn_list()
-            changed = _ChangedAcls(image)
-            for acl in acls:
-                entries = changed.of(acl.pattern)
-                if acl.entry not in entries:
-                    entries[acl.entry] = (self._new_id(),)
-                    added.append(acl)
-            return changed.adding(added)
-
-        self._change(decide, lambda: self._follow_acls(added, _denials_first))
-
-    def delete_acls(self, filters: Sequence[AclFilter]) -> list[list[Acl]]:
-        """Removes the rules that match the filters; returns the removed rules of each filter."""
-        matched: list[list[Acl]] = []
-        gone: dict[Acl, None] = {}
-
-        def decide(image: MetadataImage) -> Decision | None:
-            nonlocal matched, gone
-            matched = turn_list(
-                [turn_list(one.select(in_turns(image.all_acls()))) for one in filters]
-            )
-            gone = turn_dict((acl, None) for acls in matched for acl in acls)
-            return _ChangedAcls(image).removing(gone)
-
-        self._change(decide, lambda: self._follow_acls(gone, _denials_last))
-        return matched
 
     def _follow_acls(self, changed: Iterable[Acl], key: Callable[[Acl], int]) -> None:
         if self.authorizer is None:
@@ -129,32 +77,6 @@ class Security:
                 self.authorizer.drop(*acl)
 
     # Users
-
-    def alter_users(self, wanted: "Sequence[ScramUpsertion]") -> dict[str, ApiError | None]:
-        from ottla.broker.security.users import altered_credentials
-
-        results: dict[str, ApiError | None] = {}
-
-        def decide(image: MetadataImage) -> Decision | None:
-            nonlocal results
-            altered, results = altered_credentials(image.credentials, wanted)
-            return self._with_credentials(image, altered)
-
-        self._change(decide)
-        return results
-
-    def _with_credentials(
-        self,
-        image: MetadataImage,
-        altered: Mapping[tuple[str, str], ScramCredential | None],
-    ) -> Decision | None:
-        from ottla.metadata.values import credential_changes  # Lazy: most change nothing.
-
-        if not altered:
-            return None
-        self._metadata.check_level("users", FIRST_WITH_SCRAM)
-        credentials = merged(image.credentials, altered)
-        return replace(image, credentials=credentials), credential_changes(altered)
 
     def find_account(
         self, mechanism: str, now_ms: Callable[[], int], new_salt: Callable[[], bytes]
@@ -217,45 +139,13 @@ class Security:
                 return token
         raise ApiError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
 
-    def put_token(self, token: DelegationToken) -> None:
-        self._change(lambda image: self._with_tokens(image, {token.token_id: token}))
-
-    def change_token(self, token: DelegationToken) -> None:
-        """Raises `ApiError` if the token no longer exists."""
-
-        def decide(image: MetadataImage) -> Decision | None:
-            if token.token_id not in image.tokens:
-                raise ApiError(ErrorCode.DELEGATION_TOKEN_NOT_FOUND)
-            return self._with_tokens(image, {token.token_id: token})
-
-        self._change(decide)
-
-    def drop_token(self, token: DelegationToken) -> None:
-        def decide(image: MetadataImage) -> Decision | None:
-            is_known = token.token_id in image.tokens
-            return self._with_tokens(image, {token.token_id: None} if is_known else {})
-
-        self._change(decide)
-
     def drop_expired_tokens(self, now_ms: int) -> None:
         """Removes expired tokens from memory; the next change removes them from the disks. Expired
         tokens are refused anyway.
         """
-        tokens = self.image.tokens
-        expired = dict.fromkeys(key for key, one in tokens.items() if one.expires_ms < now_ms)
-        decision = self._with_tokens(self.image, expired)
+        decision = self._without_expired(self.image, now_ms)
         if decision is not None:
-            self._metadata.leave_out(*decision)
-
-    def _with_tokens(
-        self, image: MetadataImage, altered: Mapping[str, DelegationToken | None]
-    ) -> Decision | None:
-        from ottla.metadata.values import token_changes  # Lazy: most change nothing.
-
-        if not altered:
-            return None
-        self._metadata.check_level("delegation tokens", FIRST_WITH_TOKENS)
-        return replace(image, tokens=merged(image.tokens, altered)), token_changes(altered)
+            self._store.leave_out(*decision)
 
     def _token_account(
         self, mechanism: str, token_id: str, now_ms: int, new_salt: Callable[[], bytes]
@@ -281,48 +171,5 @@ class Security:
         )
 
 
-class _ChangedAcls:
-    """The rules of an image with those of some patterns changed."""
-
-    def __init__(self, image: MetadataImage) -> None:
-        self._image = image
-        self._patterns: dict[ResourcePattern, dict[Entry, tuple[Uuid, ...]]] = turn_dict()
-
-    def of(self, pattern: ResourcePattern) -> dict[Entry, tuple[Uuid, ...]]:
-        """The rules of a pattern, to be changed."""
-        entries = self._patterns.get(pattern)
-        if entries is None:
-            entries = self._patterns[pattern] = dict(self._image.acls.get(pattern, {}))
-        return entries
-
-    def adding(self, added: Collection[Acl]) -> Decision | None:
-        from ottla.metadata.values import acl_record  # Lazy: most brokers have no rules.
-
-        records = ((acl_record(self.of(one.pattern)[one.entry][0], one), 0) for one in added)
-        return self._decision(records) if added else None
-
-    def removing(self, gone: Collection[Acl]) -> Decision | None:
-        from ottla.metadata.values import acl_removal
-
-        ids: list[Uuid] = turn_list()
-        for one in gone:
-            ids += self.of(one.pattern).pop(one.entry)
-        return self._decision((acl_removal(one), 0) for one in ids) if gone else None
-
-    def _decision(self, records: "Iterable[VersionedRecord]") -> Decision:
-        return replace(self._image, acls=merged(self._image.acls, self._patterns)), records
-
-
 def _new_among(theirs: Mapping[K, V], ours: Mapping[K, V]) -> dict[K, V]:
     return {key: one for key, one in theirs.items() if key not in ours}
-
-
-# Rules come and go one by one: a denial is there before what is allowed beside it, and longer.
-
-
-def _denials_first(acl: Acl) -> int:
-    return acl.entry.permission
-
-
-def _denials_last(acl: Acl) -> int:
-    return -acl.entry.permission

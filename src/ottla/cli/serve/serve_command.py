@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ARGUMENTS = "ottla.serve.arguments"
+CONTROLLERS = "controller.listener.names"
 PROTOCOL_MAP = "listener.security.protocol.map"
 
 
@@ -184,7 +185,7 @@ def serve_command(
         return
     beside.check()
     # What a member of a cluster has made may be named there.
-    with NewDirectories(() if config.zookeeper_connect else paths) as made:
+    with NewDirectories(() if config.zookeeper_connect or config.is_quorate else paths) as made:
         serve(values, config, paths, observing, replace(beside, on_ready=made.keep))
 
 
@@ -211,7 +212,7 @@ def serve(
     """Serves until a signal stops it."""
     from ottla.base.files import OsFileSystem
     from ottla.config.group_coordinator import with_local_defaults
-    from ottla.config.listeners import client_listeners
+    from ottla.config.listeners import every_listener
     from ottla.runtime.cleaning import Cleaning
     from ottla.runtime.cleaning_process import ProcessEngine
     from ottla.runtime.collector import Collector
@@ -223,7 +224,7 @@ def serve(
     from ottla.server.network.listener import Server
 
     started = time.monotonic()
-    listeners = client_listeners(config)
+    listeners = every_listener(config)
     _check(config)
     clock = machine_clock()
     service = ServiceManager(_taken_from_environment())
@@ -233,7 +234,7 @@ def serve(
     values = with_local_defaults(values, *(listener.address[0] for listener in listeners))
     place = _place_of(config, paths, clock)
     broker = place.open_broker(values, progress, events)
-    listeners = client_listeners(broker.settings.config)  # as changed by clients
+    listeners = every_listener(broker.settings.config)  # as changed by clients
     lock = threading.RLock()
     embedding = Embedding(lock=lock, upkeep=Collector())
     server = Server(broker, listeners, clock=clock, needs_disk=True, embedding=embedding)
@@ -250,16 +251,17 @@ def serve(
         server.start()
         unused = stack.enter_context(ExitStack())
         unused.callback(server.close)
-        own = addresses_for_commands(broker.settings.config, listeners, server.addresses)
+        known, addresses = _for_clients(broker, listeners, server)
+        own = addresses_for_commands(broker.settings.config, known, addresses)
         notes = OwnerNotes(broker.directories, own, "serve")
         stack.callback(notes.remove)
         stack.callback(place.close)
         place.start(broker, listeners, server, lock)
         Stopping(partial(_stop, service, place, server)).install()
-        beside.start_registry(stack, listeners, server)
+        beside.start_registry(stack, known, addresses)
         beside.start_tables(stack, place, own, notes, metrics)
-        click.echo(ready := _ready_line(server, broker, paths, time.monotonic() - started))
-        observing.open_console(stack, listeners, server.addresses)
+        click.echo(ready := _ready_line(addresses, broker, paths, time.monotonic() - started))
+        observing.open_console(stack, known, addresses)
         beside.on_ready()
         flusher.start()
         cleaning.start()
@@ -312,10 +314,22 @@ def _start_tier(
     stack.callback(readers.stop)
 
 
-def _ready_line(server: "Server", broker: "Broker", paths: Sequence[str], took_s: float) -> str:
-    addresses = ",".join(f"{host}:{port}" for host, port in server.addresses)
+def _for_clients(
+    broker: "Broker", listeners: Sequence["Listener"], server: "Server"
+) -> "tuple[Sequence[Listener], Sequence[Address]]":
+    """The listeners for clients, and where they listen; a controller has none but its own."""
+    from ottla.config.listeners import client_listeners
+
+    known = client_listeners(broker.settings.config) or listeners
+    return known, server.addresses[: len(known)]
+
+
+def _ready_line(
+    addresses: Sequence["Address"], broker: "Broker", paths: Sequence[str], took_s: float
+) -> str:
+    texts = ",".join(f"{host}:{port}" for host, port in addresses)
     return (
-        f"ready {addresses} pid={os.getpid()} topics={len(broker.topics)} "
+        f"ready {texts} pid={os.getpid()} topics={len(broker.topics)} "
         f"data={','.join(paths)} after={took_s * 1000:.0f}ms"
     )
 
@@ -339,14 +353,14 @@ class Beside:
             self._loading_command(directories_source(["."]))
 
     def start_registry(
-        self, stack: ExitStack, listeners: Sequence["Listener"], server: "Server"
+        self, stack: ExitStack, listeners: Sequence["Listener"], addresses: Sequence["Address"]
     ) -> None:
         """Runs until the stack is closed; raises `UserError`."""
         if self.registry_address is None:
             return
         from ottla.cli.serve.schema_registry import ServedRegistry
 
-        registry = ServedRegistry(self.registry_address, listeners, server.addresses)
+        registry = ServedRegistry(self.registry_address, listeners, addresses)
         stack.callback(registry.close)
 
     def start_tables(
@@ -464,15 +478,22 @@ def machine_clock() -> "Clock":
 def listener_settings(
     addresses: Sequence[tuple[str, int]], values: Mapping[str, str]
 ) -> dict[str, str]:
-    """Replaces the listeners of the settings by listeners at these addresses."""
+    """Replaces the listeners of the settings by listeners at these addresses, but for those of a
+    node's controller.
+    """
     names = ["PLAINTEXT", *(f"PLAINTEXT_{number}" for number in range(2, len(addresses) + 1))]
     texts = [
         f"{name}://{address_text(*address)}" for name, address in zip(names, addresses, strict=True)
     ]
+    if values.get("process.roles"):
+        controllers = tuple(f"{one.strip()}://" for one in values.get(CONTROLLERS, "").split(","))
+        given = (one.strip() for one in values.get("listeners", "").split(","))
+        texts += [one for one in given if one.startswith(controllers)]
     found = {"listeners": ",".join(texts)}
     if len(names) > 1:
         before = values.get(PROTOCOL_MAP, "PLAINTEXT:PLAINTEXT")
         known = {one.partition(":")[0].strip() for one in before.split(",")}
+        names += [one.partition(":")[0] for one in texts[len(names) :]]
         more = [f"{name}:PLAINTEXT" for name in names if name not in known]
         found[PROTOCOL_MAP] = ",".join([before, *more])
     return found

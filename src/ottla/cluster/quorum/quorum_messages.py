@@ -9,6 +9,7 @@ from typing import Any, Final
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import CLUSTER_METADATA, CLUSTER_METADATA_ID
 from ottla.codec.schema import Message
+from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages import (
     add_raft_voter,
     begin_quorum_epoch,
@@ -56,6 +57,10 @@ FIRST_REPLICA_STATE: Final = 15
 
 
 # Requests
+
+
+def api_key_of(request: Request) -> ApiKey:
+    return _API_KEYS[type(request)]
 
 
 def message_of(request: Request, version: int) -> Message:
@@ -193,6 +198,18 @@ def _ask_versions(_: AskVersions, __: int) -> ApiVersionsRequest:
 
 
 SOFTWARE: Final = "ottla"
+
+_API_KEYS: Final[Mapping[type[Any], ApiKey]] = {
+    Vote: ApiKey.VOTE,
+    BeginQuorumEpoch: ApiKey.BEGIN_QUORUM_EPOCH,
+    EndQuorumEpoch: ApiKey.END_QUORUM_EPOCH,
+    Fetch: ApiKey.FETCH,
+    FetchSnapshot: ApiKey.FETCH_SNAPSHOT,
+    AddVoter: ApiKey.ADD_RAFT_VOTER,
+    RemoveVoter: ApiKey.REMOVE_RAFT_VOTER,
+    UpdateVoter: ApiKey.UPDATE_RAFT_VOTER,
+    AskVersions: ApiKey.API_VERSIONS,
+}
 
 _MESSAGES: Final[Mapping[type[Any], Callable[[Any, int], Message]]] = {
     Vote: _vote,

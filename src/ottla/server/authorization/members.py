@@ -1,4 +1,4 @@
-"""Guards of requests between brokers of a cluster, and of features, which only a cluster has."""
+"""Guards of requests between the nodes of a cluster, and of what only a cluster has."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -11,13 +11,22 @@ from ottla.protocol.messages import initialize_share_group_state as initializing
 from ottla.protocol.messages import read_share_group_state as reading
 from ottla.protocol.messages import read_share_group_state_summary as summarizing
 from ottla.protocol.messages import write_share_group_state as writing
+from ottla.protocol.messages.add_raft_voter import AddRaftVoterResponse
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
 from ottla.protocol.messages.alter_partition import AlterPartitionResponse
+from ottla.protocol.messages.begin_quorum_epoch import BeginQuorumEpochResponse
 from ottla.protocol.messages.controlled_shutdown import ControlledShutdownResponse
+from ottla.protocol.messages.describe_quorum import DescribeQuorumResponse
+from ottla.protocol.messages.end_quorum_epoch import EndQuorumEpochResponse
+from ottla.protocol.messages.fetch import FetchResponse
+from ottla.protocol.messages.fetch_snapshot import FetchSnapshotResponse
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrResponse
+from ottla.protocol.messages.remove_raft_voter import RemoveRaftVoterResponse
 from ottla.protocol.messages.stop_replica import StopReplicaResponse
 from ottla.protocol.messages.update_features import UpdateFeaturesResponse
 from ottla.protocol.messages.update_metadata import UpdateMetadataResponse
+from ottla.protocol.messages.update_raft_voter import UpdateRaftVoterResponse
+from ottla.protocol.messages.vote import VoteResponse
 from ottla.server.authorization.access import Guard
 from ottla.server.authorization.cluster import DENIED, needs, with_code
 
@@ -60,8 +69,22 @@ GUARDS_OF_MEMBERS: Final[Mapping[ApiKey, Guard]] = {
             (ApiKey.CONTROLLED_SHUTDOWN, ControlledShutdownResponse),
             (ApiKey.ALTER_PARTITION, AlterPartitionResponse),
             (ApiKey.ALLOCATE_PRODUCER_IDS, AllocateProducerIdsResponse),
+            (ApiKey.VOTE, VoteResponse),
+            (ApiKey.BEGIN_QUORUM_EPOCH, BeginQuorumEpochResponse),
+            (ApiKey.END_QUORUM_EPOCH, EndQuorumEpochResponse),
+            (ApiKey.FETCH_SNAPSHOT, FetchSnapshotResponse),
+            (ApiKey.UPDATE_RAFT_VOTER, UpdateRaftVoterResponse),
         )
     },
+    ApiKey.ADD_RAFT_VOTER: needs(
+        Operation.ALTER, with_code(AddRaftVoterResponse, error_message=DENIED.description)
+    ),
+    ApiKey.REMOVE_RAFT_VOTER: needs(
+        Operation.ALTER, with_code(RemoveRaftVoterResponse, error_message=DENIED.description)
+    ),
+    ApiKey.DESCRIBE_QUORUM: needs(
+        Operation.DESCRIBE, with_code(DescribeQuorumResponse, error_message=DENIED.description)
+    ),
     **{
         key: needs(Operation.CLUSTER_ACTION, partial(_refused_states, *parts))
         for key, parts in {
@@ -93,3 +116,6 @@ GUARDS_OF_MEMBERS: Final[Mapping[ApiKey, Guard]] = {
         }.items()
     },
 }
+
+FETCH_METADATA: Final[Guard] = needs(Operation.CLUSTER_ACTION, with_code(FetchResponse))
+"""Of Fetch on a controller's listener (`orders/fetch_metadata.py`)."""

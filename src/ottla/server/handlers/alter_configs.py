@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ottla.base.turns import turn_list
 from ottla.broker.configs.config_changes import Alteration, ConfigChange, ResourceAlteration
-from ottla.broker.control.controller import Outcome
+from ottla.broker.controlling.outcomes import Outcome
 from ottla.codec.schema import Message
 from ottla.protocol.messages.alter_configs import (
     AlterConfigsRequest,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import turn_dict
-from ottla.broker.control.controller import ByPartition, Outcome
+from ottla.broker.controlling.outcomes import ByPartition, Outcome
 from ottla.codec.schema import Message
 from ottla.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.turns import counted, turn_dict, turn_list
-from ottla.broker.control.controller import CreatedTopic
+from ottla.broker.controlling.outcomes import CreatedTopic
 from ottla.codec.schema import Message
 from ottla.metadata.deciding.topics import NewTopic
 from ottla.protocol.messages.create_topics import (

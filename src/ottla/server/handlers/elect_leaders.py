@@ -12,7 +12,7 @@ from typing import Final
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import turn_dict, turn_list
-from ottla.broker.control.controller import ByPartition, Outcome
+from ottla.broker.controlling.outcomes import ByPartition, Outcome
 from ottla.codec.schema import Message
 from ottla.protocol.messages.elect_leaders import (
     ElectLeadersRequest,

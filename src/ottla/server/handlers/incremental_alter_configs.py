@@ -14,7 +14,7 @@ from ottla.broker.configs.config_changes import (
     ConfigOperation,
     ResourceAlteration,
 )
-from ottla.broker.control.controller import Outcome
+from ottla.broker.controlling.outcomes import Outcome
 from ottla.codec.schema import Message
 from ottla.protocol.messages.incremental_alter_configs import (
     AlterableConfig,

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import in_turns, turn_dict, turn_list
-from ottla.broker.control.controller import Reassignments
+from ottla.broker.controlling.outcomes import Reassignments
 from ottla.codec.schema import Message
 from ottla.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,

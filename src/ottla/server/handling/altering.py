@@ -10,7 +10,8 @@ from ottla.base.errors import ApiError
 from ottla.base.resource_kinds import ResourceKind
 from ottla.base.turns import counted, turn_list
 from ottla.broker.configs.config_changes import ResourceAlteration
-from ottla.broker.control.controller import Outcome, Soon
+from ottla.broker.control.controller import Soon
+from ottla.broker.controlling.outcomes import Outcome
 from ottla.broker.waiting.rooms import Later
 from ottla.protocol.messages.alter_configs import AlterConfigsResource, AlterConfigsResourceResponse
 from ottla.protocol.messages.incremental_alter_configs import (

@@ -18,7 +18,7 @@ from ottla.base.open_files import descriptor_limit, max_connections
 from ottla.base.principal import ANONYMOUS, Principal
 from ottla.base.values import dataclass
 from ottla.config.broker import BrokerConfig
-from ottla.config.listeners import Listener, client_listeners
+from ottla.config.listeners import Listener, every_listener
 from ottla.server.dispatching.request_context import Client
 from ottla.server.network.arrivals import CreationRates, HostLimits, HostRates
 from ottla.server.network.connection import Connection, address_of, host_of
@@ -457,8 +457,8 @@ class ListenerChanges:
 
 def listener_changes(before: BrokerConfig, after: BrokerConfig) -> ListenerChanges:
     """The effect of changed settings on listeners (Kafka: `DynamicListenerConfig`)."""
-    old = {(one.name, one.address, one.protocol): one for one in client_listeners(before)}
-    new = {(one.name, one.address, one.protocol): one for one in client_listeners(after)}
+    old = {(one.name, one.address, one.protocol): one for one in every_listener(before)}
+    new = {(one.name, one.address, one.protocol): one for one in every_listener(after)}
     return ListenerChanges(
         gone=[one for key, one in old.items() if key not in new],
         new=[one for key, one in new.items() if key not in old],
@@ -470,7 +470,7 @@ def listener_changes(before: BrokerConfig, after: BrokerConfig) -> ListenerChang
 
 def check_tls(config: BrokerConfig) -> None:
     """Raises `SettingError` for unusable keys or certificates of a listener."""
-    listeners = [one for one in client_listeners(config) if one.has_tls]
+    listeners = [one for one in every_listener(config) if one.has_tls]
     if listeners:
         from ottla.server.tls.contexts import make_tls, tls_config
 

@@ -25,7 +25,7 @@ from ottla.base.timers import Timers
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.config.broker import BrokerConfig
-from ottla.config.listeners import Listener, client_listeners
+from ottla.config.listeners import Listener, every_listener
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.foreign import ForeignProtocolError
 from ottla.protocol.headers import read_request_header
@@ -597,7 +597,7 @@ class Server:
     def _check_config(self, config: BrokerConfig) -> None:
         """Raises `UserError` for a listener to which nobody could log in."""
         check_tls(config)
-        self._logins.prepare(client_listeners(config), config)
+        self._logins.prepare(every_listener(config), config)
 
     def _connections_of(self, listener: Listener) -> list[Connection]:
         return [one for one in self._connections if one.peer.listener == listener.name]
