@@ -102,7 +102,7 @@ def test_the_first_batch_of_an_epoch_is_kafkas_byte_for_byte() -> None:
     for batch in iter_batches(content):
         if batch.is_control:
             made = control_batch(
-                leader_change(1, None),
+                [leader_change(1, None)],
                 batch.base_offset,
                 batch.partition_leader_epoch,
                 batch.max_timestamp_ms,
@@ -118,10 +118,10 @@ def test_the_bootstrap_checkpoint_is_kafkas_byte_for_byte() -> None:
     level = FeatureLevelRecord(name="metadata.version", feature_level=14)
     made = [
         control_batch(
-            SnapshotHeaderRecord(last_contained_log_timestamp=0), 0, 0, header.max_timestamp_ms
+            [SnapshotHeaderRecord(last_contained_log_timestamp=0)], 0, 0, header.max_timestamp_ms
         ),
         record_batch([(level, 0)], 1, 0, records.max_timestamp_ms),
-        control_batch(SnapshotFooterRecord(), 2, 0, footer.max_timestamp_ms),
+        control_batch([SnapshotFooterRecord()], 2, 0, footer.max_timestamp_ms),
     ]
     assert b"".join(made) == content
     parts = snapshot_parts([(level, 0)], epoch=0, now_ms=0)

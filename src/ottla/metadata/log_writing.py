@@ -50,21 +50,32 @@ def leader_change(node_id: int, directory_id: Uuid | None) -> LeaderChangeMessag
 
 
 def snapshot_parts(
-    records: Sequence[VersionedRecord], *, epoch: int, now_ms: int
+    records: Sequence[VersionedRecord],
+    *,
+    epoch: int,
+    now_ms: int,
+    head: Sequence[Message] = (),
+    last_timestamp_ms: int = 0,
 ) -> Iterator[bytes]:
-    """A complete snapshot, batch by batch: a header, the records, and a footer."""
-    header = SnapshotHeaderRecord(last_contained_log_timestamp=0)
-    yield control_batch(header, 0, epoch, now_ms)
+    """A complete snapshot, batch by batch: a header, the records, and a footer.
+
+    `head` are the control records about voters that follow the header, with `kraft.version` 1.
+    `last_timestamp_ms` is that of the last record which the snapshot stands for.
+    """
+    header = SnapshotHeaderRecord(last_contained_log_timestamp=last_timestamp_ms)
+    yield control_batch([header, *head], 0, epoch, now_ms)
+    offset = 1 + len(head)
     for first in range(0, len(records), RECORDS_PER_BATCH):
         chosen = records[first : first + RECORDS_PER_BATCH]
-        yield record_batch(chosen, 1 + first, epoch, now_ms)
-    yield control_batch(SnapshotFooterRecord(), 1 + len(records), epoch, now_ms)
+        yield record_batch(chosen, offset + first, epoch, now_ms)
+    yield control_batch([SnapshotFooterRecord()], offset + len(records), epoch, now_ms)
 
 
-def control_batch(record: Message, base_offset: int, epoch: int, now_ms: int) -> bytes:
-    """A batch of one control record."""
+def control_batch(records: Sequence[Message], base_offset: int, epoch: int, now_ms: int) -> bytes:
+    """A batch of control records."""
     builder = RecordBatchBuilder(base_offset, is_control=True, leader_epoch=epoch)
-    builder.append(control_key(record), encode_control_record(record), now_ms)
+    for record in records:
+        builder.append(control_key(record), encode_control_record(record), now_ms)
     return bytes(builder.build())
 
 

@@ -9,7 +9,6 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.codec.schema import Message
 from ottla.metadata.control import (
-    KRaftVersionRecord,
     LeaderChangeMessage,
     LeaderChangeVoter,
     control_key,
@@ -32,7 +31,7 @@ from ottla.quorum.messages import (
 )
 from ottla.quorum.node import Node
 from ottla.quorum.roles import Candidate, Leader, ParkedFetch, Progress
-from ottla.quorum.voters import BEFORE_LOG, ReplicaKey, VoterSet, voters_record
+from ottla.quorum.voters import BEFORE_LOG, ReplicaKey, VoterSet, voter_records
 from ottla.record.builder import RecordBatchBuilder
 
 OBSERVER_SESSION_MS = 300_000
@@ -65,9 +64,8 @@ class Leading:
         records: list[Message] = [
             LeaderChangeMessage(leader_id=node.own_id, voters=voters, granting_voters=granted)
         ]
-        if node.history.kraft_version > 0 and node.history.offset == BEFORE_LOG:
-            records.append(KRaftVersionRecord(kraft_version=node.history.kraft_version))
-            records.append(voters_record(node.voters))
+        if node.history.offset == BEFORE_LOG:
+            records += voter_records(node.history.kraft_version, node.voters)
         self.append_control(records)
 
     def append_control(self, records: Sequence[Message]) -> int:

@@ -9,7 +9,13 @@ from typing import NamedTuple
 
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.values import dataclass
-from ottla.metadata.control import KRaftVersionFeature, VoterEndpoint, VotersRecord
+from ottla.codec.schema import Message
+from ottla.metadata.control import (
+    KRaftVersionFeature,
+    KRaftVersionRecord,
+    VoterEndpoint,
+    VotersRecord,
+)
 from ottla.metadata.control import Voter as VoterEntry
 
 
@@ -103,6 +109,13 @@ def voters_record(voters: VoterSet) -> VotersRecord:
             for one in voters
         ]
     )
+
+
+def voter_records(kraft_version: int, voters: VoterSet) -> list[Message]:
+    """What a log or a snapshot says of its voters; with `kraft.version` 0 the settings do."""
+    if kraft_version == 0:
+        return []
+    return [KRaftVersionRecord(kraft_version=kraft_version), voters_record(voters)]
 
 
 def voters_in(record: VotersRecord) -> VoterSet:

@@ -255,7 +255,7 @@ class MetadataLog:
                 self._write_bootstrap(self._directory.path, first)
         only = VoterSet.of([Voter(ReplicaKey(self._node_id))])
         quorum_state.write(ElectionState(epoch, self._node_id), kraft_version, only)
-        self._append_batch(log, control_batch(change, 0, epoch, self.now_ms), epoch)
+        self._append_batch(log, control_batch([change], 0, epoch, self.now_ms), epoch)
         self._epoch = epoch
         # What is appended now must not be part of a transaction that the leader before did not end.
         records = [abort()] if self._has_open_transaction else []

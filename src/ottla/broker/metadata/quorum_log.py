@@ -26,6 +26,9 @@ T = TypeVar("T")
 PART: Final = ".part"
 """The ending of a snapshot's name while it is written (Kafka: `Snapshots.PARTIAL_SUFFIX`)."""
 
+BOOTSTRAP_SNAPSHOT: Final = SnapshotId(0, 0)
+"""Kafka: `Snapshots.BOOTSTRAP_SNAPSHOT_ID`."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentLimits:
