@@ -1,16 +1,38 @@
 """Decides about registrations of brokers: who may be a broker of the cluster, and as what.
 
 Kafka's counterparts: `ClusterControlManager.registerBroker`,
-`ReplicationControlManager.unregisterBroker`.
+`ReplicationControlManager.handleBrokerShutdown`, `unregisterBroker`.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.ids import is_reserved, uuid_text
 from ottla.metadata.brokers import BrokerRegistration
-from ottla.metadata.image import MetadataImage
-from ottla.metadata.image_changes import VersionedRecord
+from ottla.metadata.deciding.node_rules import check_endpoints, invalid_registration
+from ottla.metadata.deciding.partition_changes import (
+    NO_DEFAULTS,
+    TopicDefaults,
+    leaving,
+    stopped_uncleanly,
+)
+from ottla.metadata.image import (
+    FIRST_WITH_CORDONED,
+    FIRST_WITH_DIRECTORIES,
+    METADATA_VERSION,
+    MetadataImage,
+)
+from ottla.metadata.levels import ELR_VERSION
+from ottla.metadata.record_versions import VersionedRecord, versioned
+from ottla.metadata.records import UnregisterBrokerRecord
+from ottla.metadata.values import broker_record
 
 NO_EPOCH = -1
+ORIGINAL_LEVELS = {METADATA_VERSION: {"min_version": 1, "max_version": 1}}
+"""What a broker supports that does not say so."""
 
 
 class RegistrationRequest(NamedTuple):
@@ -32,6 +54,7 @@ def register_broker(
     *,
     end_offset: int,
     is_live: bool,
+    defaults: TopicDefaults = NO_DEFAULTS,
 ) -> tuple[list[VersionedRecord], int]:
     """Returns the records that register a broker, and its epoch.
 
@@ -40,20 +63,116 @@ def register_broker(
     `ApiError`: INCONSISTENT_CLUSTER_ID, DUPLICATE_BROKER_REGISTRATION, UNSUPPORTED_VERSION,
     INVALID_REGISTRATION.
     """
-    raise NotImplementedError
+    if request.cluster_id != cluster_id:
+        raise ApiError(
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            f"Expected cluster ID {cluster_id}, but got cluster ID {request.cluster_id}",
+        )
+    broker_id, known = request.broker_id, image.brokers.get(request.broker_id)
+    is_same = known is not None and known.incarnation_id == request.broker.incarnation_id
+    if known is not None and is_live and not is_same and not known.is_shutting_down:
+        raise ApiError(
+            ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+            "Another broker is registered with that broker id. If the broker was recently "
+            "restarted, this ends by itself when its earlier session does.",
+        )
+    wanted = _checked(image, broker_id, request.broker)
+    if known is not None and is_same:
+        wanted = replace(
+            wanted,
+            epoch=known.epoch,
+            is_fenced=known.is_fenced,
+            is_shutting_down=known.is_shutting_down,
+        )
+        records = [] if wanted == known else [_record(image, broker_id, wanted)]
+        return records, known.epoch
+    wanted = replace(wanted, epoch=end_offset, is_fenced=True, is_shutting_down=False)
+    # The registration comes first, so that it is at the offset that is its epoch; readers apply the
+    # records together.
+    records = [_record(image, broker_id, wanted)]
+    if known is not None:
+        is_clean = known.epoch == request.previous_epoch
+        records += _after_stop(image, broker_id, defaults, is_clean=is_clean)
+    return records, end_offset
 
 
-def unregister_broker(image: MetadataImage, broker_id: int) -> list[VersionedRecord]:
+def _record(image: MetadataImage, broker_id: int, broker: BrokerRegistration) -> VersionedRecord:
+    return versioned(broker_record(broker_id, broker), image.level)
+
+
+def _after_stop(
+    image: MetadataImage, broker_id: int, defaults: TopicDefaults, *, is_clean: bool
+) -> Sequence[VersionedRecord]:
+    """The earlier incarnation leads nothing any more. If it did not stop cleanly, it may have lost
+    what was not synced, so that it is no eligible leader (KIP-966).
+    """
+    if is_clean or not image.features.get(ELR_VERSION):
+        return leaving(image, broker_id, defaults)
+    return stopped_uncleanly(image, broker_id, defaults)
+
+
+# What a broker says of itself
+
+
+def _checked(
+    image: MetadataImage, broker_id: int, broker: BrokerRegistration
+) -> BrokerRegistration:
+    """What a registration is to be recorded as; raises `ApiError`."""
+    check_endpoints(broker.endpoints)
+    features = {**ORIGINAL_LEVELS, **broker.features}
+    for name in sorted(image.features, key=lambda one: (one != METADATA_VERSION, one)):
+        level = image.features[name]
+        levels = features.get(name, {})
+        low, high = levels.get("min_version", 0), levels.get("max_version", 0)
+        if not low <= level <= high:
+            raise ApiError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"Unable to register because the broker does not support finalized version {level} "
+                f"of {name}. The broker wants a version between {low} and {high}, inclusive.",
+            )
+    has_directories = image.level >= FIRST_WITH_DIRECTORIES
+    if has_directories:
+        _check_directories(image, broker_id, broker)
+    has_cordoned = image.level >= FIRST_WITH_CORDONED
+    return replace(
+        broker,
+        features=features,
+        directories=broker.directories if has_directories else (),
+        cordoned=broker.cordoned if has_cordoned else (),
+    )
+
+
+def _check_directories(image: MetadataImage, broker_id: int, broker: BrokerRegistration) -> None:
+    if not broker.directories:
+        raise invalid_registration("No directories specified in request")
+    if any(map(is_reserved, broker.directories)):
+        raise invalid_registration("Reserved directory ID in request")
+    if len({*broker.directories}) < len(broker.directories):
+        raise invalid_registration("Duplicate directory ID in request")
+    for other_id, other in sorted(image.brokers.items()):
+        common = [one for one in broker.directories if one in other.directories]
+        if other_id != broker_id and common:
+            name = uuid_text(common[0])
+            raise invalid_registration(
+                f"Broker {other_id} is already registered with directory {name}"
+            )
+
+
+# Registered brokers
+
+
+def unregister_broker(
+    image: MetadataImage, broker_id: int, defaults: TopicDefaults = NO_DEFAULTS
+) -> list[VersionedRecord]:
     """Returns the records that remove a broker; its replicas stay assigned.
 
     Raises `ApiError`: BROKER_ID_NOT_REGISTERED.
     """
-    raise NotImplementedError
-
-
-def check_epoch(image: MetadataImage, broker_id: int, epoch: int) -> BrokerRegistration:
-    """The registration of a broker that sends a request with its epoch.
-
-    Raises `ApiError`: BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH.
-    """
-    raise NotImplementedError
+    known = image.brokers.get(broker_id)
+    if known is None:
+        raise ApiError(
+            ErrorCode.BROKER_ID_NOT_REGISTERED,
+            f"Broker ID {broker_id} is not currently registered",
+        )
+    gone = UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=known.epoch)
+    return [*leaving(image, broker_id, defaults), (gone, 0)]
