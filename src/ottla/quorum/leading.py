@@ -89,7 +89,11 @@ class Leading:
         if not isinstance(node.role, Leader) or node.epoch != epoch:
             raise ApiError(ErrorCode.NOT_CONTROLLER, f"this node does not lead epoch {epoch}")
         self._accumulator.add(values, node.now_ms)
-        return node.log.end_offset + self._accumulator.count - 1
+        return self.next_offset - 1
+
+    @property
+    def next_offset(self) -> int:
+        return self._node.log.end_offset + self._accumulator.count
 
     def _drain(self) -> None:
         node = self._node
@@ -108,7 +112,7 @@ class Leading:
         leader = self._leader()
         self._contacted(leader, request.replica)
         found = self._node.log.check_fetch(request.offset, request.last_fetched_epoch)
-        if found is None:
+        if found is None and request.replica.id >= 0:  # otherwise it is no replica's
             self._fetched(leader, request)
         parked = ParkedFetch(pending_id, request, self._node.now_ms + request.max_wait_ms)
         if not self._answer(parked):

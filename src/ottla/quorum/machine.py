@@ -82,6 +82,11 @@ class Quorum:
         """Whether it leads, and knows all that earlier leaders have committed."""
         return self._leading.is_established
 
+    @property
+    def next_offset(self) -> int:
+        """The offset that the next record of `append` gets."""
+        return self._leading.next_offset
+
     def take_complaint(self) -> str | None:
         """Why an answer of the leader could not be taken, once."""
         complaint, self._following.complaint = self._following.complaint, None

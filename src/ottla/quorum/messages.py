@@ -210,3 +210,22 @@ Response: TypeAlias = (
     | QuorumAnswer
     | VersionsAnswer
 )
+
+
+def refusal_of(request: Request, error: ErrorCode, known: Known) -> Response:
+    """The response of a node that takes no part in the quorum any more."""
+    match request:
+        case Vote():
+            return VoteAnswer(error, known)
+        case BeginQuorumEpoch() | EndQuorumEpoch():
+            return EpochAnswer(error, known)
+        case Fetch():
+            return FetchAnswer(error, known)
+        case FetchSnapshot():
+            return SnapshotAnswer(error, known, request.snapshot)
+        case DescribeQuorum():
+            return QuorumAnswer(error, known)
+        case AskVersions():
+            return VersionsAnswer(error, known)
+        case AddVoter() | RemoveVoter() | UpdateVoter():
+            return VoterAnswer(error, known)

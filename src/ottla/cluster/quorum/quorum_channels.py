@@ -8,6 +8,7 @@ from collections.abc import Callable
 from threading import Condition, Thread
 from typing import Final
 
+from ottla.base.clock import Clock
 from ottla.base.error_codes import ErrorCode
 from ottla.base.values import dataclass
 from ottla.cluster.peers import Connect, Peer, PeerError
@@ -48,6 +49,7 @@ class ChannelParts:
     connect: Connect
     protocol: str
     client_id: str
+    clock: Clock
     answered: Callable[[int, Response | None], None]
     complain: Callable[[str], None]
 
@@ -65,6 +67,13 @@ class QuorumChannels:
         if channel is None:
             channel = self._channels[effect.node_id] = _Channel(self._parts, effect.node_id)
         channel.put(effect)
+
+    def drain(self, limit_s: float) -> None:
+        """Waits until all that was sent is answered, or has failed, or the time is over."""
+        clock = self._parts.clock
+        end_ms = clock.monotonic_ms() + limit_s * 1000
+        for one in self._channels.values():
+            one.await_idle(max(end_ms - clock.monotonic_ms(), 0) / 1000)
 
     def stop(self) -> None:
         for one in self._channels.values():
@@ -95,15 +104,19 @@ class _Channel:
         with self._changed:
             self._next = effect
             is_late = self._is_asking
-            self._changed.notify()
+            self._changed.notify_all()
         if is_late:
             # An answer may never come, or wait at the leader of an epoch that is over.
             self._peer.close()
 
+    def await_idle(self, limit_s: float) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._is_asking and self._next is None, limit_s)
+
     def stop(self) -> None:
         with self._changed:
             self._is_stopping = True
-            self._changed.notify()
+            self._changed.notify_all()
         self._peer.close()
 
     def _run(self) -> None:
@@ -111,6 +124,7 @@ class _Channel:
             answer = self._answer_to(effect)
             with self._changed:
                 self._is_asking = False
+                self._changed.notify_all()
             self._parts.answered(effect.number, answer)
         self._peer.close()
 

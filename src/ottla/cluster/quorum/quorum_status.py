@@ -1,0 +1,110 @@
+"""How a node of the quorum stands, for metrics. Kafka's counterpart: `KafkaRaftMetrics`."""
+
+from typing import Final
+
+from ottla.base.timestamps import Timestamps
+from ottla.base.values import dataclass
+from ottla.quorum.machine import Quorum
+from ottla.quorum.messages import EndQuorumEpoch
+from ottla.quorum.roles import Candidate, Follower, Leader, Prospective, Resigned, Role
+
+NOBODY: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuorumStatus:
+    """`state` is Kafka's word: leader, follower, observer, candidate, prospective, resigned,
+    unattached. `leader_id` and `voted_id` are -1 for nobody.
+
+    `committed_offset` is how far the image is. `observer_count` is known to a leader only.
+    `election_latency_ms` is what the last election took until a leader was known here, `None` if
+    there was none, and `election_reason` why this node has stood for it.
+    """
+
+    state: str
+    leader_id: int = NOBODY
+    epoch: int = 0
+    voted_id: int = NOBODY
+    high_watermark: int = 0
+    end_offset: int = 0
+    end_epoch: int = 0
+    committed_offset: int = 0
+    voter_count: int = 0
+    observer_count: int = 0
+    is_active_controller: bool = False
+    election_latency_ms: float | None = None
+    election_reason: str = ""
+
+
+class ElectionNotes:
+    """Why and how long there was no leader, by what the states of a node were."""
+
+    def __init__(self) -> None:
+        self.reason = ""
+        self.latency_ms: float | None = None
+        self._began_ms: float | None = None
+        self._role: Role | None = None
+        self._ended: tuple[int, int] | None = None
+        """Epoch and leader of the last EndQuorumEpoch."""
+
+    def ended(self, request: EndQuorumEpoch) -> None:
+        self._ended = request.epoch, request.leader_id
+
+    def look(self, role: Role, at: Timestamps) -> None:
+        """After each input of the machine."""
+        before, self._role = self._role, role
+        if before is role:
+            return
+        if isinstance(role, Leader | Follower):
+            if isinstance(role, Leader) and not isinstance(before, Prospective | Candidate):
+                self.reason, self._began_ms = self._why(before), at.monotonic_ms
+            if self._began_ms is not None:
+                self.latency_ms = at.monotonic_ms - self._began_ms
+                self._began_ms = None
+        elif isinstance(role, Prospective | Candidate) and self._began_ms is None:
+            self.reason, self._began_ms = self._why(before), at.monotonic_ms
+
+    def _why(self, before: Role | None) -> str:
+        match before:
+            case Follower() if self._ended == (before.epoch, before.leader_id):
+                return f"leader {before.leader_id} of epoch {before.epoch} has resigned"
+            case Follower():
+                return (
+                    f"nothing was heard of leader {before.leader_id} of epoch {before.epoch} in "
+                    "time (controller.quorum.fetch.timeout.ms)"
+                )
+            case Leader() | Resigned():
+                return f"this node led epoch {before.epoch} and has resigned"
+            case None:
+                return "this node has started"
+            case _:
+                return f"no leader of epoch {before.epoch} was known in time"
+
+
+def status_of(quorum: Quorum, notes: ElectionNotes, committed_offset: int) -> QuorumStatus:
+    """`is_active_controller` is left to the caller."""
+    node, role = quorum.node, quorum.role
+    observer_count = 0
+    if isinstance(role, Leader):
+        observer_count = sum(not node.voters.has(one) for one in role.progress)
+    leader_id = node.known().leader_id
+    return QuorumStatus(
+        state=_state_of(quorum, role),
+        leader_id=NOBODY if leader_id is None else leader_id,
+        epoch=node.epoch,
+        voted_id=NOBODY if role.voted is None else role.voted.id,
+        high_watermark=quorum.high_watermark,
+        end_offset=node.log.end_offset,
+        end_epoch=node.log.last_epoch,
+        committed_offset=committed_offset,
+        voter_count=len(node.voters),
+        observer_count=observer_count,
+        election_latency_ms=notes.latency_ms,
+        election_reason=notes.reason,
+    )
+
+
+def _state_of(quorum: Quorum, role: Role) -> str:
+    if isinstance(role, Follower) and not quorum.node.is_voter:
+        return "observer"
+    return type(role).__name__.lower()
