@@ -6,7 +6,7 @@ Kafka's counterparts: `BrokerHeartbeatManager`, `BrokerHeartbeatTracker`,
 
 from enum import Enum, auto
 from math import inf
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -22,12 +22,19 @@ from ottla.metadata.deciding.partition_changes import (
     leaving,
 )
 from ottla.metadata.image import FIRST_WITH_CORDONED, FIRST_WITH_DIRECTORIES, MetadataImage
-from ottla.metadata.record_versions import VersionedRecord, versioned
+from ottla.metadata.record_versions import VersionedRecord
 from ottla.metadata.records import BrokerRegistrationChangeRecord
 
-NOTHING_READ = -1
-FENCE = 1
-UNFENCE = -1
+NOTHING_READ: Final = -1
+FENCE: Final = 1
+UNFENCE: Final = -1
+FIRST_VERSIONS: Final = {
+    "fenced": 0,
+    "in_controlled_shutdown": 1,
+    "log_dirs": 2,
+    "cordoned_log_dirs": 3,
+}
+"""Of `BrokerRegistrationChangeRecord`, for each field."""
 
 
 class HeartbeatRequest(NamedTuple):
@@ -235,7 +242,11 @@ def _state_changes(
         case _Next.STOPPED if not broker.is_fenced:
             return fence(image, broker_id, defaults)
         case _Next.SHUTTING_DOWN:
-            first = [] if broker.is_shutting_down else [_change(image, broker_id, shutting_down=1)]
+            first = (
+                []
+                if broker.is_shutting_down
+                else [_change(image, broker_id, in_controlled_shutdown=1)]
+            )
             return [*first, *leaving(image, broker_id, defaults)]
     return []
 
@@ -250,24 +261,11 @@ def fence(
     ]
 
 
-def _change(
-    image: MetadataImage,
-    broker_id: int,
-    *,
-    fenced: int = 0,
-    shutting_down: int = 0,
-    directories: tuple[Uuid, ...] = (),
-    cordoned: tuple[Uuid, ...] | None = None,
-) -> VersionedRecord:
-    record = BrokerRegistrationChangeRecord(
-        broker_id=broker_id,
-        broker_epoch=image.brokers[broker_id].epoch,
-        fenced=fenced,
-        in_controlled_shutdown=shutting_down,
-        log_dirs=list(directories),
-        cordoned_log_dirs=None if cordoned is None else list(cordoned),
-    )
-    return versioned(record, image.level)
+def _change(image: MetadataImage, broker_id: int, **fields: Any) -> VersionedRecord:
+    """In the first version that has the fields, as Kafka writes it."""
+    epoch = image.brokers[broker_id].epoch
+    record = BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=epoch, **fields)
+    return record, max(FIRST_VERSIONS[name] for name in fields)
 
 
 # Directories
@@ -282,14 +280,14 @@ def _directory_changes(
     """Those that have failed, and those that get no new replicas any more."""
     broker_id, records = request.broker_id, list[VersionedRecord]()
     failed = [one for one in broker.directories if one in request.offline]
-    online = tuple(one for one in broker.directories if one not in request.offline)
+    online = [one for one in broker.directories if one not in request.offline]
     # A broker without any directory stops by itself; the record has no form for none.
     if failed and online and image.level >= FIRST_WITH_DIRECTORIES:
         records += directories_failed(image, broker_id, failed, defaults)
-        records.append(_change(image, broker_id, directories=online))
+        records.append(_change(image, broker_id, log_dirs=online))
     cordoned = request.cordoned
     if cordoned is None or image.level < FIRST_WITH_CORDONED:
         return records
     if {*cordoned} != {*broker.cordoned}:
-        records.append(_change(image, broker_id, cordoned=cordoned))
+        records.append(_change(image, broker_id, cordoned_log_dirs=list(cordoned)))
     return records

@@ -6,7 +6,7 @@ Kafka's counterparts: `ClusterControlManager.registerBroker`,
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -30,9 +30,9 @@ from ottla.metadata.record_versions import VersionedRecord, versioned
 from ottla.metadata.records import UnregisterBrokerRecord
 from ottla.metadata.values import broker_record
 
-NO_EPOCH = -1
-ORIGINAL_LEVELS = {METADATA_VERSION: {"min_version": 1, "max_version": 1}}
-"""What a broker supports that does not say so."""
+NO_EPOCH: Final = -1
+ORIGINAL_LEVELS: Final = {"min_version": 1, "max_version": 1}
+"""The levels of `metadata.version` that a broker supports that does not say so."""
 
 
 class RegistrationRequest(NamedTuple):
@@ -119,7 +119,8 @@ def _checked(
 ) -> BrokerRegistration:
     """What a registration is to be recorded as; raises `ApiError`."""
     check_endpoints(broker.endpoints)
-    features = {**ORIGINAL_LEVELS, **broker.features}
+    features = {**broker.features}
+    features.setdefault(METADATA_VERSION, ORIGINAL_LEVELS)
     for name in sorted(image.features, key=lambda one: (one != METADATA_VERSION, one)):
         level = image.features[name]
         levels = features.get(name, {})

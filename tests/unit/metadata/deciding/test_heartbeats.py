@@ -325,5 +325,5 @@ class Brokers(RuleBasedStateMachine):
         assert deadline > self.cluster.now_ms
 
 
-Brokers.TestCase.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+Brokers.TestCase.settings = settings(max_examples=20, stateful_step_count=30, deadline=None)
 TestBrokers = Brokers.TestCase
