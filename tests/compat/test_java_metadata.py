@@ -11,7 +11,11 @@ from typing import Any
 import pytest
 
 import ottla
+from ottla.base.files import OsFileSystem
+from ottla.broker.metadata.quorum_log import snapshot_name
 from tests.compat.java import java_class, kafka, needs_java_client, needs_version_4
+from tests.support.brokers import NOW_MS
+from tests.support.quorum_logs import SnapshotNode
 
 pytestmark = [pytest.mark.slow, needs_java_client, needs_version_4]
 
@@ -74,3 +78,22 @@ def test_kafkas_record_layer_finds_the_bootstrap_snapshot_whole(directory: Path)
     ((kind, last),) = control_records(footer)
     assert kind == "SNAPSHOT_FOOTER"
     assert utils.deserializeSnapshotFooterRecord(last).version() == 0
+
+
+def test_kafkas_record_layer_finds_the_voters_at_the_head_of_a_snapshot(tmp_path: Path) -> None:
+    utils = kafka("common.record.internal.ControlRecordUtils")
+    node = SnapshotNode(OsFileSystem(), path=str(tmp_path))
+    for number in range(3):
+        node.commit(number, count=700)
+    made = node.make()
+    node.used.close()
+    head, *records, footer = batches(tmp_path / "__cluster_metadata-0" / snapshot_name(made))
+    (header, first), (version, second), (voters, third) = control_records(head)
+    assert (header, version, voters) == ("SNAPSHOT_HEADER", "KRAFT_VERSION", "KRAFT_VOTERS")
+    assert utils.deserializeSnapshotHeaderRecord(first).lastContainedLogTimestamp() == NOW_MS
+    assert utils.deserializeKRaftVersionRecord(second).kRaftVersion() == 1
+    (voter,) = utils.deserializeVotersRecord(third).voters()
+    (endpoint,) = voter.endpoints()
+    assert (voter.voterId(), endpoint.name(), endpoint.port()) == (1, "C", 1)
+    assert sum(batch.lastOffset() - batch.baseOffset() + 1 for batch in records) == 2100
+    assert [kind for kind, _ in control_records(footer)] == ["SNAPSHOT_FOOTER"]

@@ -32,6 +32,9 @@ from ottla.record.builder import RecordBatchBuilder
 RECORDS_PER_BATCH = 1000
 """Keeps batches smaller than 8 MiB (`KafkaRaftClient.MAX_BATCH_SIZE_BYTES`)."""
 
+RECORDS_PER_STEP = 100
+"""How many records of a snapshot are encoded at a time: 1 ms."""
+
 
 def leader_change(node_id: int, directory_id: Uuid | None) -> LeaderChangeMessage:
     """The first record of the epoch of a leader that is the only voter.
@@ -50,7 +53,7 @@ def leader_change(node_id: int, directory_id: Uuid | None) -> LeaderChangeMessag
 
 
 def snapshot_parts(
-    records: Sequence[VersionedRecord],
+    records: Iterable[VersionedRecord],
     *,
     epoch: int,
     now_ms: int,
@@ -59,16 +62,26 @@ def snapshot_parts(
 ) -> Iterator[bytes]:
     """A complete snapshot, batch by batch: a header, the records, and a footer.
 
-    `head` are the control records about voters that follow the header, with `kraft.version` 1.
-    `last_timestamp_ms` is that of the last record which the snapshot stands for.
+    Some parts are empty, so that a caller can do the work in short steps. `head` are the control
+    records about voters that follow the header, with `kraft.version` 1. `last_timestamp_ms` is that
+    of the last record which the snapshot stands for.
     """
     header = SnapshotHeaderRecord(last_contained_log_timestamp=last_timestamp_ms)
     yield control_batch([header, *head], 0, epoch, now_ms)
     offset = 1 + len(head)
-    for first in range(0, len(records), RECORDS_PER_BATCH):
-        chosen = records[first : first + RECORDS_PER_BATCH]
-        yield record_batch(chosen, offset + first, epoch, now_ms)
-    yield control_batch([SnapshotFooterRecord()], offset + len(records), epoch, now_ms)
+    builder, count = RecordBatchBuilder(offset, leader_epoch=epoch), 0
+    for record, version in records:
+        builder.append(None, encode_record(record, version), now_ms)
+        count += 1
+        if count == RECORDS_PER_BATCH:
+            yield bytes(builder.build())
+            offset += count
+            builder, count = RecordBatchBuilder(offset, leader_epoch=epoch), 0
+        elif count % RECORDS_PER_STEP == 0:
+            yield b""
+    if count:
+        yield bytes(builder.build())
+    yield control_batch([SnapshotFooterRecord()], offset + count, epoch, now_ms)
 
 
 def control_batch(records: Sequence[Message], base_offset: int, epoch: int, now_ms: int) -> bytes:

@@ -52,10 +52,17 @@ METADATA_CONFIG: Final = TopicConfig(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SnapshotLimits:
-    """When a snapshot is made, and how much of the log is kept (Kafka: `MetadataLogConfig`)."""
+    """When a snapshot is made, and how much of the log is kept (Kafka: `MetadataLogConfig`).
+
+    A broker by itself looks at bytes only.
+    """
 
     bytes_between: int = 20 << 20
+    interval_ms: int = 3_600_000
+    """0 makes none by time."""
     retention_bytes: int = 100 << 20
+    """-1 keeps any number."""
+    retention_ms: int = 604_800_000
 
 
 class Place(Protocol):
@@ -317,7 +324,7 @@ class MetadataLog:
         Raises `StorageError`, and `CorruptionError` if the log is damaged.
         """
         from ottla.metadata.image_changes import image_changes
-        from ottla.metadata.log_writing import RECORDS_PER_BATCH, snapshot_parts
+        from ottla.metadata.log_writing import snapshot_parts
 
         log = self._opened()
         with log.health.guarding():
@@ -332,13 +339,9 @@ class MetadataLog:
                 image = read or image
                 yield
         name = f"{image.end_offset:020}-{image.epoch:010}.checkpoint"
-        records: list[VersionedRecord] = []
-        for one in image_changes(MetadataImage(), image):
-            records.append(one)
-            if len(records) % RECORDS_PER_BATCH == 0:
-                yield
         parts = []
-        for part in snapshot_parts(records, epoch=image.epoch, now_ms=self.now_ms):
+        changes = image_changes(MetadataImage(), image)
+        for part in snapshot_parts(changes, epoch=image.epoch, now_ms=self.now_ms):
             parts.append(part)
             yield
         with log.health.guarding():

@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 from ottla.base.files import Buffer, File, FileSystem, join, remove_if_present, sync_file
 from ottla.base.values import dataclass
 from ottla.quorum.messages import SnapshotId
-from ottla.record.batch import whole_size
+from ottla.record.batch import batch_at, whole_size
 from ottla.storage.files.metadata_files import SNAPSHOT_NAME
 from ottla.storage.log.offsets import Isolation
 from ottla.storage.log.partition_log import PartitionLog
@@ -55,6 +55,8 @@ class PartitionQuorumLog:
         self._file_system = file_system
         self._now_ms = now_ms
         self._limits = limits
+        self.appended_size = 0
+        """How many bytes were appended since it was opened."""
         self._snapshots = set(find_snapshots(file_system, log.directory))
         # Both are used by two threads, each by operations that no other can interrupt.
         self._unsynced: deque[File] = deque()
@@ -81,6 +83,19 @@ class PartitionQuorumLog:
         """The bytes of the segments."""
         return self._log.size
 
+    def size_from(self, offset: int) -> int:
+        """The bytes of the records from an offset on."""
+        with self._log.health.guarding():
+            size = 0
+            for one in self._log.segments.from_offset(offset):
+                found = one.translate(offset)
+                size += 0 if found is None else one.size - found.position
+            return size
+
+    def timestamp_before(self, offset: int) -> int:
+        """The time of the record before an offset of the log, in milliseconds."""
+        return batch_at(self.read(offset - 1, 1), 0).max_timestamp_ms
+
     def read(self, offset: int, max_bytes: int) -> Buffer:
         found = self._log.reader.read(offset, max_bytes, Isolation.LOG_END).records
         if found is None:
@@ -96,6 +111,7 @@ class PartitionQuorumLog:
             self._roll(now_ms)
         log.writer.append_as_follower(records, now_ms=now_ms)
         log.writer.write_out()
+        self.appended_size += len(records)
         active = log.segments.active.log
         # After the write: what a sync takes out of the list later than this covers it.
         if not any(one.path == active.path for one in tuple(self._unsynced)):
@@ -110,6 +126,11 @@ class PartitionQuorumLog:
             active.size + size > self._limits.size
             or now_ms - active.created_ms > self._limits.age_ms
         )
+
+    def end_segment(self, least_size: int) -> None:
+        """Begins another segment if the last one has this size, so that it can be deleted soon."""
+        if self._log.segments.active.size >= max(least_size, 1):
+            self._roll(self._now_ms())
 
     def _roll(self, now_ms: int) -> None:
         # What is before a segment is durable before it: a start may take a hole there for damage.
@@ -207,6 +228,13 @@ class PartitionQuorumLog:
 
 def snapshot_name(snapshot: SnapshotId) -> str:
     return f"{snapshot.end_offset:020}-{snapshot.epoch:010}.checkpoint"
+
+
+def remove_parts(file_system: FileSystem, folder: str) -> None:
+    """Removes snapshots that were not finished; raises `OSError`."""
+    for name in file_system.list(folder):
+        if name.endswith(PART) and SNAPSHOT_NAME.fullmatch(name.removesuffix(PART)):
+            remove_if_present(file_system, join(folder, name))
 
 
 def find_snapshots(file_system: FileSystem, folder: str) -> list[SnapshotId]:

@@ -20,6 +20,7 @@ from ottla.broker.metadata.quorum_log import (
     PartitionQuorumLog,
     SegmentLimits,
     find_snapshots,
+    remove_parts,
     snapshot_name,
 )
 from ottla.broker.metadata.quorum_state import QuorumStateFile
@@ -95,6 +96,8 @@ def open_quorum(
         raise RefusalError(
             f"{opened.directory}: the log ends at offset {end}, and cannot go on there; {MEND}"
         )
+    with place.health.guarding():
+        remove_parts(file_system, opened.directory)
     log = PartitionQuorumLog(opened, file_system, now_ms, limits)
     history = VoterHistory(0, settings_voters)
     try:
