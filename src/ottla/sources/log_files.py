@@ -165,9 +165,11 @@ class LogFiles:
         ]
 
     def read(self, split: Split, columns: Sequence[str]) -> "Iterator[pa.RecordBatch]":
-        if split.tier is not None:
-            self._take(split.tier)
-        log = self._log(split.place)
+        if split.tier is None:
+            log = self._with_files_listed(split.place, split.until_offset)
+        else:
+            self._take(split.tier)  # which changes the files that are listed
+            log = self._log(split.place)
         _check_same_topic(split, log)
         aborted = AbortedRanges(split.aborted)
         offset = split.from_offset
@@ -210,7 +212,9 @@ class LogFiles:
         """Computed from the batches' headers; the CRCs are verified when records are read."""
         try:
             return roll_up(
-                self._log(place).batches.headers(wanted.from_offset, wanted.until_offset)
+                self._with_files_listed(place, wanted.until_offset).batches.headers(
+                    wanted.from_offset, wanted.until_offset
+                )
             )
         except ApiError as error:
             raise self._gone(place, wanted) from error
@@ -246,6 +250,18 @@ class LogFiles:
                 continue
         raise self._unknown(place)
 
+    def _with_files_listed(self, place: TopicPartition, until_offset: int) -> ReadOnlyLog:
+        """The log as it is now, with the files that were listed last if they reach an offset."""
+        listed = self._listed.get(place)
+        if (
+            listed is not None
+            and listed.log_end_offset >= until_offset
+            and listed.directory.holds(*place)
+        ):
+            return listed.directory.partition(*place, listed.files)
+        self._listed[place] = found = self._log(place)
+        return found
+
     def _reaching(self, place: TopicPartition, wanted: OffsetRange) -> ReadOnlyLog:
         """The log as last listed, if it contains the range; a new listing is slow.
 
@@ -254,7 +270,8 @@ class LogFiles:
         listed = self._listed.get(place)
         if listed is not None and listed.log_end_offset >= wanted.until_offset:
             return listed
-        return self._log(place)
+        self._listed[place] = found = self._log(place)
+        return found
 
     def _unknown(self, place: TopicPartition) -> UserError:
         """The error for a missing partition, naming the existing topics."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ottla.cli.records.topic_dataset import TopicDataset
+    from ottla.sources.log_source import LogSource
 
 ROWS = 4096
 SHOWN_ROWS = 1000
@@ -186,8 +187,13 @@ def register_topic(database: Any, target: Target, topic: str, value_as: str) -> 
         f"list_transform(headers, lambda h: {{'key': h.key, 'value': try(decode(h.value))}}) "
         f"as headers"
     )
-    topic_name = found.topic
-    rows = TopicDataset(topic_name, found.ranges, lambda: open_source(target, topic_name))
+    topic_name, source = found.topic, found.source
+
+    def source_of_scan() -> "LogSource":
+        # Several scans may read files at once; a connection is for one.
+        return source if target.is_directory else open_source(target, topic_name)
+
+    rows = TopicDataset(topic_name, found.ranges, source_of_scan)
     database.register(f"ottla_{topic}", rows)
     database.execute(
         f"create temp view {quoted(topic)} as select {columns} from {quoted(f'ottla_{topic}')}"

@@ -124,6 +124,7 @@ def producer_snapshot_file_name(offset: int) -> str:
 
 
 LOG_END = FileKind.LOG.value
+SNAPSHOT_END = FileKind.PRODUCER_SNAPSHOT.value
 
 _ENDS = {kind.value + suffix.value: (kind, suffix) for kind in FileKind for suffix in FileSuffix}
 
@@ -134,13 +135,22 @@ def file_kind(name: str) -> FileKind | None:
     return None if ends is None else ends[0]
 
 
+def file_offset(name: str) -> int | None:
+    """The offset in a segment's file's name; `None` if it does not begin with one."""
+    digits = name[:OFFSET_DIGITS]
+    if not (digits.isascii() and digits.isdigit()):
+        return None
+    offset = int(digits)
+    return offset if offset <= MAX_OFFSET else None
+
+
 @lru_cache(NAMES_KNOWN)
 def parse_file_name(name: str) -> FileName | None:
     """The inverse of `FileName.text`; `None` for a name that is not a segment's file."""
-    ends, digits = _ENDS.get(name[OFFSET_DIGITS:]), name[:OFFSET_DIGITS]
-    if ends is None or not (digits.isascii() and digits.isdigit()) or int(digits) > MAX_OFFSET:
+    ends, offset = _ENDS.get(name[OFFSET_DIGITS:]), file_offset(name)
+    if ends is None or offset is None:
         return None
-    return FileName(offset=int(digits), kind=ends[0], suffix=ends[1])
+    return FileName(offset=offset, kind=ends[0], suffix=ends[1])
 
 
 class DirectoryState(Enum):

@@ -17,6 +17,7 @@ from ottla.storage.reading.log_facts import LogFacts
 from ottla.storage.reading.lost_offsets import LostOffsetsError
 from ottla.storage.reading.offsets import OffsetsOnDisk
 from ottla.storage.reading.read_damage import stretches
+from ottla.storage.reading.short_segments import ShortSegments
 from ottla.storage.segment.segment_reader import Region, SegmentReader
 
 
@@ -27,6 +28,7 @@ class BatchReader:
         self._facts = facts
         self._offsets = offsets
         self._damage = damage
+        self._short = ShortSegments(facts)
 
     def read(self, from_offset: int, until_offset: int | None = None) -> Iterator[Batch]:
         """The batches with offsets in [from_offset, until_offset), each checked.
@@ -62,8 +64,9 @@ class BatchReader:
     def _regions(self, from_offset: int, until_offset: int, size: int | None) -> Iterator[Region]:
         damage, listed = self._damage, self._facts.listed
         cursor = Cursor(from_offset)
+        yield from self._short.regions(cursor, until_offset)
         for reader in self._readers(cursor, until_offset):
-            place = self._offsets.place(reader.files)
+            place = self._offsets.place(reader)
             try:
                 for region in reader.regions(
                     cursor.offset, until_offset, size, limit=place.limit, on_gap=damage.gaps.check
@@ -78,6 +81,7 @@ class BatchReader:
                     raise damage.located(error, reader) from error
             if cursor.offset < until_offset and not cursor.is_replaced:
                 damage.check_size(reader, cursor.offset, place)
+            yield from self._short.regions(cursor, until_offset)
         damage.check_reached(until_offset)
         damage.gaps.check(*listed.end_of_files, (cursor.offset, until_offset))
 
@@ -87,7 +91,7 @@ class BatchReader:
         from_offset = due = self._damage.report_front(from_offset)
         cursor = Cursor(from_offset)
         for reader in self._readers(cursor, until_offset):
-            for one in stretches(reader, self._offsets.place(reader.files)):
+            for one in stretches(reader, self._offsets.place(reader)):
                 if isinstance(one, Finding):
                     if one.from_offset < until_offset and one.until_offset > from_offset:
                         report(one)
@@ -124,6 +128,7 @@ class BatchReader:
             yield from self.read(from_offset)
             return
         cursor, end = Cursor(from_offset), self._offsets.log_end_offset
+        yield from self._short.headers(cursor, end)
         for reader in self._readers(cursor, end):
             try:
                 is_inside = cursor.offset > reader.base_offset
@@ -138,6 +143,7 @@ class BatchReader:
             except CorruptionError as error:
                 raise self._damage.located(error, reader) from error
             self._damage.check_size(reader, cursor.offset)
+            yield from self._short.headers(cursor, end)
         self._damage.check_reached(end)
 
     def undecodable(self, region: Region, reason: str) -> Finding:

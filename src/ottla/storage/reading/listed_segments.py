@@ -58,7 +58,7 @@ class ListedSegments:
 
     def from_offset(self, offset: int) -> list[SegmentFiles]:
         """The segment that holds an offset, and all segments after it."""
-        return self.values[max(0, self._floor_index(offset)) :]
+        return self.values[max(0, self.index_of(offset)) :]
 
     def list_again(self) -> bool:
         """Lists the segments again; whether compaction or retention has changed them.
@@ -124,7 +124,7 @@ class ListedSegments:
                 if self.list_again():
                     continue
                 missing(offset)
-            index = max(self._floor_index(offset), self._floor_index(after) + 1)
+            index = max(self.index_of(offset), self.index_of(after) + 1)
             if index >= len(self.values) or self.values[index].base_offset >= until_offset:
                 return None
             try:
@@ -136,7 +136,8 @@ class ListedSegments:
             after = -1
         raise self._unsteady()
 
-    def _floor_index(self, offset: int) -> int:
+    def index_of(self, offset: int) -> int:
+        """The index of the segment that holds an offset; -1 before the first."""
         return bisect_right(self.values, offset, key=base_offset_of) - 1
 
     def _unsteady(self) -> CorruptionError:

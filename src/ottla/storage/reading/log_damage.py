@@ -48,7 +48,7 @@ class DamageOnDisk:
 
     def located(self, error: CorruptionError, reader: SegmentReader) -> CorruptionError:
         """The error with the unreadable offsets and the repair commands in its reason."""
-        for one in stretches(reader, self._offsets.place(reader.files)):
+        for one in stretches(reader, self._offsets.place(reader)):
             if isinstance(one, Finding) and one.end > error.position:
                 return one.error()
         reason = f"{error.reason}; {repair_hint(self._facts.directory.path)}"
@@ -61,7 +61,7 @@ class DamageOnDisk:
 
         `place` is the segment's place, if it is known already.
         """
-        place = place or self._offsets.place(reader.files)
+        place = place or self._offsets.place(reader)
         if place.size and end_offset < place.limit:
             raise cut_short(reader, place, end_offset).error()
 
@@ -133,9 +133,9 @@ class DamageOnDisk:
             unreadable(
                 found.kind,
                 found.path,
-                (0, reader.files.size),
+                (0, reader.log.size),
                 found.reason,
-                (reader.files.base_offset, self._offsets.place(reader.files).limit),
+                (reader.files.base_offset, self._offsets.place(reader).limit),
             )
         )
         return False

@@ -22,7 +22,7 @@ from ottla.storage.reading.read_damage import (
     place_of,
     tail_at,
 )
-from ottla.storage.segment.partition_files import SegmentFiles
+from ottla.storage.segment.segment_reader import SegmentReader
 
 
 class OffsetsOnDisk:
@@ -105,26 +105,26 @@ class OffsetsOnDisk:
                 is_complete=known.is_complete,
             )
             if is_damaged or known.is_contradicted_by(tail):
-                return damaged_tail(reader, self.place(reader.files), self.log_start_offset)
+                return damaged_tail(reader, self.place(reader), self.log_start_offset)
             least = max(self.log_start_offset, facts.listed.files.least_end_offset)
             return tail_at(max(tail.end_offset, least), known, reader.log.path, reader.log.size)
 
-    def place(self, segment: SegmentFiles) -> SegmentPlace:
-        """The bounds of a segment in its log."""
-        place = place_of(segment, self._facts.listed.files, self._facts.known_end)
-        size = self._size_before(segment) if place.recorded is None else 0
+    def place(self, reader: SegmentReader) -> SegmentPlace:
+        """The bounds of an open segment in its log."""
+        place = place_of(reader.files, self._facts.listed.files, self._facts.known_end)
+        size = self._size_before(reader) if place.recorded is None else 0
         return replace(place, size=size) if size else place
 
-    def _size_before(self, segment: SegmentFiles) -> int:
+    def _size_before(self, reader: SegmentReader) -> int:
         """The recorded size of a log file that is now shorter; otherwise 0."""
         facts = self._facts
         size = 0
         for _ in range(2):
             known = facts.integrity.segments if facts.integrity else {}
-            size = known.get(segment.base_offset, NOTHING_KNOWN).size or 0
-            if segment.size >= size:
+            size = known.get(reader.base_offset, NOTHING_KNOWN).size or 0
+            if reader.log.size >= size:
                 return 0
-            status = facts.file_system.status(segment.log_path)
+            status = facts.file_system.status(reader.files.log_path)
             if status is None or status.size >= size:
                 return 0
             # Compaction may have replaced the segment and its recorded facts.

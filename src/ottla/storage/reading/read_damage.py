@@ -187,7 +187,7 @@ def stretches(reader: SegmentReader, place: SegmentPlace) -> Iterator[ScannedBat
 
 def cut_short(reader: SegmentReader, place: SegmentPlace, end_offset: int) -> Finding:
     """The damage of a segment that is not the last and has lost its end."""
-    size = reader.files.size
+    size = reader.log.size
     return unreadable(
         FindingKind.LOST_OFFSETS,
         reader.log.path,

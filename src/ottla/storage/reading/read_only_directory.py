@@ -224,8 +224,14 @@ class ReadOnlyLogDirectory:
         """Whether a partition has a directory here now."""
         return self._is_directory(partition_directory_name(topic, partition))
 
-    def partition(self, topic: str, partition: int) -> "ReadOnlyLog":
-        """The log as it is now; raises `UserError` if it is not in this directory."""
+    def partition(
+        self, topic: str, partition: int, listed: PartitionFiles | None = None
+    ) -> "ReadOnlyLog":
+        """The log as it is now; raises `UserError` if it is not in this directory.
+
+        With `listed`, its files as they were then: listing ten thousand segments takes long, and a
+        read lists them again where one is gone.
+        """
         if partition < 0 or "/" in topic:
             raise self._unknown(topic, partition)
         directory = join(self.path, partition_directory_name(topic, partition))
@@ -236,7 +242,7 @@ class ReadOnlyLogDirectory:
         # Read before the listing, as a broker may write and flush more meanwhile.
         known = self.known_end(topic, partition)
         try:
-            files = self._list(directory)
+            files = listed or self._list(directory)
         except (FileNotFoundError, NotADirectoryError):
             raise self._unknown(topic, partition) from None
         return ReadOnlyLog(self, topic, partition, files, known)

@@ -52,6 +52,11 @@ class ReadOnlyLog:
         self.records = RecordReader(facts, self.offsets, self.batches, self.transactions)
 
     @property
+    def files(self) -> PartitionFiles:
+        """The files of its directory as they were listed last."""
+        return self._facts.listed.files
+
+    @property
     def segments(self) -> list[SegmentFiles]:
         """The segments, ascending; the log may start inside the first and end inside the last."""
         return self._facts.segments

@@ -4,7 +4,7 @@ Format pages: docs/format/README.md lists the files. A broker may be renaming an
 meanwhile. Kafka has no counterpart: its tools take files.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import islice
@@ -18,10 +18,13 @@ from ottla.record.layout import HEADER_SIZE
 from ottla.storage.files.filenames import (
     LOG_END,
     MAX_OFFSET,
+    OFFSET_DIGITS,
+    SNAPSHOT_END,
     FileKind,
     FileName,
     FileSuffix,
     file_kind,
+    file_offset,
     log_file_name,
     parse_file_name,
 )
@@ -99,7 +102,8 @@ class PartitionFiles:
     """Whether there is a transaction index, with any suffix."""
 
     names: tuple[str, ...] = ()
-    """The names in the directory, sorted; empty if these files are not all that they stand for."""
+    """The names in the directory, sorted; empty if these files are not all that they stand for, or
+    if the content of one has decided what it stands for."""
 
     least_end_offset: int = 0
     """The base offset of the first segment that was created after this listing: the last listed
@@ -127,7 +131,7 @@ def list_partition(
     """
     names_before: list[str] | None = None
     for _ in range(LISTING_ATTEMPTS):
-        names = sorted(file_system.list(directory))
+        names = file_system.list(directory)
         if before is not None and names == names_before:
             return before  # They agree, and no name has to be parsed again.
         found = _files(file_system, directory, names)
@@ -147,17 +151,11 @@ def list_partition_again(
     if none was added or removed since.
     """
     # One more listing with the same names agrees with those before it.
-    if tuple(sorted(file_system.list(directory))) == before.names and _is_by_names(before):
+    if before.names and tuple(file_system.list(directory)) == before.names:
         segments = _sized_again(file_system, before.segments)
         if segments is not None:
             return replace(before, segments=segments)
     return list_partition(file_system, directory)
-
-
-def _is_by_names(listed: PartitionFiles) -> bool:
-    """Whether every log file is a live segment, so that the content of none has decided."""
-    logs = [name for name in listed.names if file_kind(name) is FileKind.LOG]
-    return len(logs) == len(listed.segments) and all(name.endswith(LOG_END) for name in logs)
 
 
 def _sized_again(
@@ -195,53 +193,60 @@ def _agree(one: PartitionFiles, other: PartitionFiles) -> bool:
 
 
 def _files(file_system: FileSystem, directory: str, names_there: Sequence[str]) -> PartitionFiles:
+    logs: dict[int, str] = {}
     snapshots: dict[int, str] = {}
-    has_transaction_index = False
-    logs: list[FileName] = []
+    by_end = {LOG_END: logs, SNAPSHOT_END: snapshots}
+    others: list[FileName] = []
     for name in names_there:
-        kind = file_kind(name)
-        if kind is FileKind.TRANSACTION_INDEX and parse_file_name(name) is not None:
-            has_transaction_index = True
-        elif kind is FileKind.LOG or kind is FileKind.PRODUCER_SNAPSHOT:
-            parsed = parse_file_name(name)
-            if parsed is None:
-                continue
-            if kind is FileKind.LOG:
-                logs.append(parsed)
-            elif parsed.suffix is FileSuffix.LIVE:
-                snapshots[parsed.offset] = join(directory, name)
+        # A log may have ten thousand segments: what most names are is decided without parsing.
+        of_kind = by_end.get(name[OFFSET_DIGITS:])
+        offset = None if of_kind is None else file_offset(name)
+        if of_kind is not None and offset is not None:
+            of_kind[offset] = join(directory, name)
+        elif file_kind(name) in _TOLD_APART and (parsed := parse_file_name(name)) is not None:
+            others.append(parsed)
+    renamed = [one for one in others if one.kind is FileKind.LOG]
+    segments = _segments(file_system, _log_paths(file_system, directory, logs, renamed))
+    is_by_names = len(segments) == len(logs) > 0 and not renamed
+    return PartitionFiles(
+        segments=segments,
+        snapshots=snapshots,
+        has_transaction_index=any(one.kind is FileKind.TRANSACTION_INDEX for one in others),
+        names=tuple(names_there) if is_by_names else (),
+    )
+
+
+_TOLD_APART = (FileKind.LOG, FileKind.TRANSACTION_INDEX)
+
+
+def _segments(file_system: FileSystem, logs: Mapping[int, str]) -> list[SegmentFiles]:
     segments: list[SegmentFiles] = []
-    for base_offset, path in sorted(_log_paths(file_system, directory, logs).items()):
+    for base_offset, path in sorted(logs.items()):
         status = file_system.status(path)
         if status is None:
             continue
         before = segments[-1].base_offset if segments and not status.size else None
         # Looked at only where it is empty: a log may have ten thousand segments.
+        directory = parent_directory(path) if before is not None else ""
         if before is None or empty_log(file_system, directory, base_offset, before) is None:
             one = SegmentFiles(base_offset=base_offset, log_path=path, size=status.size)
             segments.append(one)
-    return PartitionFiles(
-        segments=segments,
-        snapshots=snapshots,
-        has_transaction_index=has_transaction_index,
-        names=tuple(names_there),
-    )
+    return segments
 
 
 def _log_paths(
-    file_system: FileSystem, directory: str, listed: Iterable[FileName]
+    file_system: FileSystem, directory: str, live: Mapping[int, str], renamed: Iterable[FileName]
 ) -> dict[int, str]:
     """The paths of the log files, by base offset.
 
     A `.swap` counts where the segments that it replaces are gone. Beside them it has replaced
     nothing yet, or is not of this log.
     """
-    live = [one.offset for one in listed if one.suffix is FileSuffix.LIVE]
-    logs = {offset: join(directory, log_file_name(offset)) for offset in live}
+    logs = dict(live)
     first_deleted = min(
-        (one.offset for one in listed if one.suffix is FileSuffix.DELETED), default=MAX_OFFSET
+        (one.offset for one in renamed if one.suffix is FileSuffix.DELETED), default=MAX_OFFSET
     )
-    for one in listed:
+    for one in renamed:
         if one.suffix is not FileSuffix.SWAP or one.offset in logs:
             continue
         path = join(directory, one.text)

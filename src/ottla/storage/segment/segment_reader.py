@@ -132,8 +132,9 @@ class SegmentReader(SegmentView):
         span.due_offset = from_offset
         span.on_gap = on_gap
         while position is not None and position < self.log.size:
-            chunk = memoryview(self.log.read(position, wanted))
-            if len(chunk) < min(wanted, self.log.size - position):
+            left = min(wanted, self.log.size - position)
+            chunk = memoryview(self.log.read(position, left))
+            if len(chunk) < left:
                 raise CorruptionError(self.log.path, position, "the file was truncated meanwhile")
             whole = scan.whole_batches(self.log, chunk, position, span)
             if whole.size:
