@@ -1,6 +1,6 @@
 """AlterPartition as a leader sends it: requests of ISR changes, and what their answers say."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from ottla.base.error_codes import ErrorCode
@@ -24,11 +24,7 @@ FIRST_EPOCHS_VERSION: Final = 3
 """Versions of AlterPartition."""
 
 NO_EPOCH: Final = -1
-
-
-def no_epoch(broker: int) -> int:
-    """The epoch of a broker in a new ISR in a cluster over ZooKeeper."""
-    return NO_EPOCH
+"""Of the brokers of a new ISR in a cluster over ZooKeeper."""
 
 
 class IsrRequest(NamedTuple):
@@ -58,10 +54,11 @@ def isr_request(
     manager: ReplicaManager,
     version: int,
     broker: tuple[int, int],
-    epoch_of: Callable[[int], int] = no_epoch,
+    *,
+    with_epochs: bool = False,
 ) -> IsrRequest:
-    """The request of a broker, which is given by its id and epoch; `epoch_of` gives the epoch of
-    each broker in a new ISR.
+    """The request of a broker, which is given by its id and epoch; `with_epochs` names those of
+    the brokers in a new ISR too (KIP-903).
     """
     ids = {
         place.topic: its.topic_id or ZERO_UUID
@@ -74,7 +71,7 @@ def isr_request(
         topic = topics.setdefault(
             name, AlteredTopic(topic_name=name, topic_id=ids.get(name, ZERO_UUID), partitions=[])
         )
-        topic.partitions.append(_altered_partition(one, version, epoch_of))
+        topic.partitions.append(_altered_partition(one, version, with_epochs=with_epochs))
     broker_id, broker_epoch = broker
     message = AlterPartitionRequest(
         broker_id=broker_id, broker_epoch=broker_epoch, topics=list(topics.values())
@@ -82,9 +79,7 @@ def isr_request(
     return IsrRequest(version, changes, {one: name for name, one in ids.items()}, message)
 
 
-def _altered_partition(
-    change: AlteredIsr, version: int, epoch_of: Callable[[int], int]
-) -> AlteredPartition:
+def _altered_partition(change: AlteredIsr, version: int, *, with_epochs: bool) -> AlteredPartition:
     wanted = AlteredPartition(
         partition_index=change.partition,
         leader_epoch=change.leader_epoch,
@@ -94,8 +89,10 @@ def _altered_partition(
     if version < FIRST_EPOCHS_VERSION:
         wanted.new_isr = list(change.isr)
     else:
+        epochs = change.epochs if with_epochs else [NO_EPOCH] * len(change.isr)
         wanted.new_isr_with_epochs = [
-            BrokerState(broker_id=one, broker_epoch=epoch_of(one)) for one in change.isr
+            BrokerState(broker_id=one, broker_epoch=epoch)
+            for one, epoch in zip(change.isr, epochs, strict=True)
         ]
     return wanted
 
