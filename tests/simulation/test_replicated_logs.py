@@ -8,7 +8,8 @@ import pytest
 
 from ottla.base.errors import OttlaError
 from ottla.broker.replicas.hosted_logs import HostedLog
-from ottla.broker.replicas.replicas import Replicas, ReplicatedPartition
+from ottla.broker.replicas.replicas import Replicas
+from ottla.broker.replicas.replicated_partition import ReplicatedPartition
 from ottla.broker.replication.effects import (
     AssignEpoch,
     BecameLeader,

@@ -230,6 +230,20 @@ class Admin:
         self._apply(config)
         self._report(owner, before, values, alteration.by)
 
+    def follow_broker(self, before: Stored, by: str) -> None:
+        """Applies the broker's settings of the present image, which were others `before`.
+
+        Raises `ApiError` if some are not valid here; those in effect stay.
+        """
+        stored = self._stored(self._metadata.image)
+        self._apply(self._checked_config(stored))
+        owners = {
+            ConfigSource.ALL_BROKERS: "all brokers",
+            ConfigSource.BROKER: f"broker {self._broker.node_id}",
+        }
+        for scope, owner in owners.items():
+            self._report(owner, before[scope], stored[scope], by)
+
     def _resource_of(self, scope: ConfigSource) -> str:
         return str(self._broker.node_id) if scope is ConfigSource.BROKER else ALL_BROKERS
 

@@ -18,7 +18,13 @@ from ottla.base.timers import AllTimers, Timers
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import Budget
 from ottla.base.values import dataclass
-from ottla.broker.adoption.found_metadata import IN_ZOOKEEPER, FoundMetadata, find_metadata
+from ottla.broker.adoption.found_metadata import (
+    IN_QUORUM,
+    IN_ZOOKEEPER,
+    FoundMetadata,
+    check_known,
+    find_metadata,
+)
 from ottla.broker.broker import Broker
 from ottla.broker.configs.settings import BrokerSettings
 from ottla.broker.coordination.producer_ids import ClusterProducerIds, ProducerIds, ProducerIdSource
@@ -61,6 +67,7 @@ from ottla.metadata.brokers import BrokerRegistration
 from ottla.metadata.image import METADATA_VERSION, MetadataImage
 from ottla.metadata.quotas import Quotas
 from ottla.storage.directory.log_directories import LogDirectories
+from ottla.storage.files.filenames import CLUSTER_METADATA_DIRECTORY
 
 if TYPE_CHECKING:
     from ottla.broker.records.tier_reads import TierReads
@@ -96,7 +103,9 @@ def assemble(
         paths,
         file_system,
         options.with_node_id(config.wanted_node_id),
-        lambda entries: TopicConfigs(defaults, entries),
+        lambda entries: TopicConfigs(
+            defaults, entries if options.quorum is None else found.image.topics
+        ),
         found,
     )
     node_id = str(opened.node_id)
@@ -117,7 +126,12 @@ def _find(
     config: BrokerConfig,
     options: BrokerOptions,
 ) -> FoundMetadata:
-    """Finds the metadata; a member of a cluster with ZooKeeper has it from there."""
+    """Finds the metadata; a member of a cluster has it from the quorum's log, or ZooKeeper."""
+    if options.quorum is not None:
+        image, node_id = options.quorum.image, config.wanted_node_id
+        check_known(image, CLUSTER_METADATA_DIRECTORY)
+        node_id = options.node_id if node_id is None else node_id
+        return FoundMetadata(path=None, reason=IN_QUORUM, image=image, node_id=node_id)
     if options.is_member:
         return FoundMetadata(path=None, reason=IN_ZOOKEEPER)
     wanted = config.metadata_log_dir
@@ -437,7 +451,7 @@ def _replicas(
     replica_options = ReplicaOptions(
         broker_id=node_id,
         lag_time_max_ms=config.replica_lag_time_max_ms,
-        truncates_on_fetch=version.truncates_on_fetch,
+        truncates_on_fetch=version.truncates_on_fetch or options.quorum is not None,
         starts_after_tier=lambda: (
             settings.config.remote_log_storage_system_enable
             and settings.config.follower_fetch_last_tiered_offset_enable
@@ -463,7 +477,7 @@ def _schedule(broker: Broker) -> None:
             security.drop_expired_tokens(at.now_ms)
 
     schedule_log_jobs(jobs, directories, config, broker.log_jobs.retention, more_is_checked)
-    if config().token_secret:
+    if config().token_secret and broker.options.quorum is None:
         jobs.add(lambda: config().delegation_token_expiry_check_interval_ms, expire_tokens)
     if broker.remote_logs is not None:
         advance = broker.remote_logs.metadata.advance

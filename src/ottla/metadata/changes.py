@@ -43,19 +43,15 @@ class ImageChanges:
         """What differs between two images, compared as a whole."""
         return cls(
             partitions=frozenset(_partitions(old, new)),
-            removed_topics={
-                name: topic.topic_id
-                for name, topic in old.topics.items()
-                if name not in new.topics or new.topics[name].topic_id != topic.topic_id
-            },
+            removed_topics=dict(_removed(old, new)),
             configs=frozenset(_configs(old, new)),
             brokers=frozenset(differing(old.brokers, new.brokers)),
-            quotas=old.quotas != new.quotas,
-            credentials=old.credentials != new.credentials,
-            acls=old.acls != new.acls,
-            tokens=old.tokens != new.tokens,
-            features=old.features != new.features,
-            controllers=old.controllers != new.controllers,
+            quotas=_differ(old.quotas, new.quotas),
+            credentials=_differ(old.credentials, new.credentials),
+            acls=_differ(old.acls, new.acls),
+            tokens=_differ(old.tokens, new.tokens),
+            features=_differ(old.features, new.features),
+            controllers=_differ(old.controllers, new.controllers),
         )
 
     def then(self, later: "ImageChanges") -> "ImageChanges":
@@ -76,7 +72,23 @@ class ImageChanges:
         )
 
 
+def _differ(old: object, new: object) -> bool:
+    """Images share what is the same; equal mappings are compared entry by entry otherwise."""
+    return old is not new and old != new
+
+
+def _removed(old: MetadataImage, new: MetadataImage) -> Iterator[tuple[str, Uuid]]:
+    if old.topics is new.topics:
+        return
+    for name, topic in old.topics.items():
+        after = new.topics.get(name)
+        if after is not topic and (after is None or after.topic_id != topic.topic_id):
+            yield name, topic.topic_id
+
+
 def _partitions(old: MetadataImage, new: MetadataImage) -> Iterator[TopicPartition]:
+    if old.topics is new.topics:
+        return
     for name, topic in new.topics.items():
         before = old.topics.get(name)
         is_same = before is not None and before.topic_id == topic.topic_id
@@ -90,7 +102,7 @@ def _partitions(old: MetadataImage, new: MetadataImage) -> Iterator[TopicPartiti
 
 
 def _configs(old: MetadataImage, new: MetadataImage) -> Iterator[tuple[int, str]]:
-    for name in {**old.topics, **new.topics}:
+    for name in () if old.topics is new.topics else {**old.topics, **new.topics}:
         before, after = old.topics.get(name), new.topics.get(name)
         if before is not after and (before.configs if before else {}) != (
             after.configs if after else {}

@@ -44,6 +44,7 @@ if TYPE_CHECKING:  # Lazy: a new directory has no metadata log.
     from ottla.metadata.log_files import ReadLog
 
 IN_ZOOKEEPER = "the settings are in the ZooKeeper of the cluster that wrote the directory"
+IN_QUORUM = "no controller of the cluster has told the settings yet"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +171,7 @@ def _found_in(path: str, paths: Sequence[str], file_system: FileSystem) -> Found
         )
         known = _here(known, paths, file_system)
     was_clean = read_clean_shutdown(file_system, join(path, CLEAN_SHUTDOWN)) is not None
-    _check_known(image, folder)
+    check_known(image, folder)
     return FoundMetadata(
         path=path,
         reason=reason,
@@ -184,7 +185,7 @@ def _found_in(path: str, paths: Sequence[str], file_system: FileSystem) -> Found
     )
 
 
-def _check_known(image: MetadataImage, folder: str) -> None:
+def check_known(image: MetadataImage, folder: str) -> None:
     """Raises `RefusalError` for what a later Kafka has written about access: without it, clients
     might get access that a rule denies.
     """

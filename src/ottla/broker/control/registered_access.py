@@ -125,9 +125,7 @@ class RegisteredAccess:
     def _follow_patterns(self, changed: Acls) -> None:
         image = self._security.image
         self._security.follow(replace(image, acls=merged(image.acls, changed)))
-        if self._security.authorizer is not None:
-            for pattern, entries in changed.items():
-                self._security.authorizer.replace(pattern, entries)
+        self._security.follow_rules(image.acls, changed)
 
     def take_tokens(self, all_of_them: FoundTokens) -> None:
         """Replaces all known tokens."""

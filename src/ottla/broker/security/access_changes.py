@@ -61,7 +61,7 @@ class AccessChanges:
                     added.append(acl)
             return changed.adding(added)
 
-        self._change(decide, lambda: self._follow_acls(added, _denials_first))
+        self._change(decide, lambda: self._follow_acls(added, denials_first))
 
     def delete_acls(self, filters: Sequence[AclFilter]) -> list[list[Acl]]:
         """Removes the rules that match the filters; returns the removed rules of each filter."""
@@ -76,7 +76,7 @@ class AccessChanges:
             gone = turn_dict((acl, None) for acls in matched for acl in acls)
             return _ChangedAcls(image).removing(gone)
 
-        self._change(decide, lambda: self._follow_acls(gone, _denials_last))
+        self._change(decide, lambda: self._follow_acls(gone, denials_last))
         return matched
 
     def _follow_acls(self, changed: Iterable[Acl], key: Callable[[Acl], int]) -> None:
@@ -189,9 +189,9 @@ class _ChangedAcls:
 # Rules come and go one by one: a denial is there before what is allowed beside it, and longer.
 
 
-def _denials_first(acl: Acl) -> int:
+def denials_first(acl: Acl) -> int:
     return acl.entry.permission
 
 
-def _denials_last(acl: Acl) -> int:
+def denials_last(acl: Acl) -> int:
     return -acl.entry.permission

@@ -116,13 +116,6 @@ class Rules:
         hosts = self.by_principal.get(_kind(resource_type, entry), {})
         _is_last(hosts, (pattern_type, name), entry.host)
 
-    def of(self, pattern: ResourcePattern) -> list[Entry]:
-        """The rules of a pattern, as they were given."""
-        resource_type, pattern_type, name = pattern
-        if pattern_type is PatternType.PREFIXED:
-            return list(self.prefixed[resource_type].get(name, ()))
-        return list(self.literal.get((resource_type, name), ()))
-
     def _count_size(self, resource_type: ResourceType, size: int, change: int) -> None:
         counts = self._size_counts[resource_type]
         known = counts[size]
@@ -180,15 +173,6 @@ class Authorizer:
     def drop(self, pattern: ResourcePattern, entry: Entry) -> None:
         """Removes a rule, if it is there."""
         self._rules.drop(pattern, entry)
-        self._forget()
-
-    def replace(self, pattern: ResourcePattern, entries: Collection[Entry]) -> None:
-        """Replaces the rules of one pattern; without entries there are none."""
-        for one in self._rules.of(pattern):
-            if one not in entries:
-                self._rules.drop(pattern, one)
-        for one in entries:
-            self._rules.put(pattern, one)
         self._forget()
 
     def _forget(self) -> None:

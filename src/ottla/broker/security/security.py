@@ -3,6 +3,7 @@
 Kafka's counterparts: `StandardAuthorizer`, `CredentialProvider`, `DelegationTokenManager`.
 """
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
@@ -11,18 +12,20 @@ from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
 from ottla.base.principal import USER, Principal
 from ottla.base.scram import MIN_ITERATIONS, SALT_SIZE, Credentials, ScramCredential, mac
-from ottla.base.turns import in_turns, sorted_in_turns
+from ottla.base.turns import in_turns, sorted_in_turns, turn_list
 from ottla.broker.metadata.image_store import ImageStore
-from ottla.broker.security.access_changes import AccessChanges
+from ottla.broker.security.access_changes import AccessChanges, denials_first, denials_last
 from ottla.broker.security.authorizer import Authorizer
 from ottla.broker.security.token_secrets import token_credential, token_hmac
 from ottla.config.security import SecurityConfig
-from ottla.metadata.acls import Acl
-from ottla.metadata.image import MetadataImage
+from ottla.metadata.acls import Acl, ResourcePattern
+from ottla.metadata.image import Acls, MetadataImage
 from ottla.metadata.tokens import DelegationToken
 
 if TYPE_CHECKING:
     from ottla.broker.security.sasl import ScramAccount
+
+logger = logging.getLogger(__name__)
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -53,8 +56,19 @@ class Security(AccessChanges):
             )
 
     def follow(self, image: MetadataImage) -> None:
-        """Applies what ZooKeeper has."""
+        """Applies what the cluster has; rules are applied by `follow_rules`."""
         self._store.follow(image)
+
+    def follow_rules(self, before: Acls, patterns: Iterable[ResourcePattern]) -> None:
+        """Applies the present image's rules of patterns that had others `before`, in turns."""
+        added: list[Acl] = turn_list()
+        gone: list[Acl] = turn_list()
+        for pattern in patterns:
+            old, new = before.get(pattern, {}), self.image.acls.get(pattern, {})
+            added += (Acl(pattern, one) for one in new if one not in old)
+            gone += (Acl(pattern, one) for one in old if one not in new)
+        self._follow_acls(added, denials_first)
+        self._follow_acls(gone, denials_last)
 
     def adopt(self, credentials: Credentials, acls: Sequence[Acl], tokens: Tokens) -> None:
         """Adds another cluster's users, rules and tokens; existing passwords and tokens stay."""
@@ -70,6 +84,9 @@ class Security(AccessChanges):
         if self.authorizer is None:
             return
         for acl in sorted_in_turns(changed, key=key):
+            if not acl.is_known:
+                logger.error("an ACL is of a kind that is not known here, and is left out: %s", acl)
+                continue
             # What is there now counts: another change may have come in between.
             if acl.entry in self.image.acls.get(acl.pattern, ()):
                 self.authorizer.put(*acl)

@@ -21,6 +21,7 @@ from ottla.base.values import dataclass
 from ottla.broker.adoption.found_metadata import FoundMetadata
 from ottla.broker.coordination.producer_ids import MOST_LOST
 from ottla.broker.membership.by_itself import NoMembership
+from ottla.broker.membership.quorum_start import QuorumStart
 from ottla.broker.startup.startup_plan import DirectoryPlan, find_lost, plan_startup
 from ottla.broker.topics.on_disk import OpenedDirectories, TopicConfigs
 from ottla.metadata.image import TopicImage
@@ -70,6 +71,8 @@ class BrokerOptions:
     """Runs the given calls, one for every directory."""
     membership: "AnyMembership | NoMembership" = field(default_factory=NoMembership)
     """For a broker in a cluster, whose controller assigns partitions and leaders."""
+    quorum: QuorumStart | None = None
+    """For such a broker in a KRaft cluster."""
     before_effect: "BeforeEffect | None" = None
     """Called before each effect on the replicas of such a broker."""
     waiting_clock: "WaitingClock | None" = None
@@ -120,6 +123,7 @@ def open_directories(
         topic_config=topic_configs.get,
         knows_topic=lambda topic: found.why_unknown(topic, None) is None,
         is_replicated=options.is_member,
+        is_in_zookeeper=options.is_member and options.quorum is None,
         on_progress=options.on_progress,
         run_all=options.run_all,
     )
@@ -362,7 +366,7 @@ def _identity(
         return options.cluster_id, options.node_id
     node_id = options.node_id if known.node_id is None else known.node_id
     if options.is_node_id_wanted and node_id != options.node_id:
-        noun = "broker" if options.is_member else "node"
+        noun = "broker" if options.is_member and options.quorum is None else "node"
         raise UserError(
             f"{paths[0]} belongs to {noun} {node_id}, but {noun}.id is {options.node_id}; change "
             "the setting, or name another directory"

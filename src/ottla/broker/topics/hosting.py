@@ -119,8 +119,9 @@ class Hosting:
         self._topics.add(topic)
         return topic
 
-    def stop(self, key: TopicPartition) -> None:
-        """Deletes a partition, and its topic with the last one. Raises `ApiError`.
+    def stop(self, key: TopicPartition, *, is_stray: bool = False) -> None:
+        """Deletes a partition, and its topic with the last one; keeps the log if `is_stray`.
+        Raises `ApiError`.
 
         Until `save`, a start finds the topic without the partition, and counts it as lost.
         """
@@ -136,7 +137,10 @@ class Hosting:
             if not topic.known_indexes:
                 self._topics.remove(topic)
                 self._configs.remove(topic.name)
-            self._logs.delete(directory, [key])
+            if is_stray:
+                self._logs.set_aside(directory, key)
+            else:
+                self._logs.delete(directory, [key])
             self._stopped[key] = None
 
     def save(self) -> None:

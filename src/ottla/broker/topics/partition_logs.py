@@ -4,6 +4,7 @@ A deleted partition's directory is renamed immediately; its files are removed la
 Kafka's counterpart: `LogManager`.
 """
 
+import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
@@ -16,6 +17,8 @@ from ottla.broker.topics.removals import Removals
 from ottla.broker.topics.topics import Topic
 from ottla.storage.directory.log_directories import LogDirectories
 from ottla.storage.directory.log_directory import LogDirectory
+
+logger = logging.getLogger(__name__)
 
 LOGS_MADE_PER_TURN: Final = 4
 LOGS_DELETED_PER_TURN: Final = 32
@@ -117,6 +120,13 @@ class PartitionLogs:
         logs = [directory.logs[key] for key in keys]
         for log, path in zip(logs, directory.delete_logs(keys), strict=True):
             self._removals.add(directory, path, log)
+
+    def set_aside(self, directory: LogDirectory, key: TopicPartition) -> None:
+        """Keeps a partition's log, which is not this broker's, as a stray directory."""
+        self._removals.before_delete(key)
+        path = directory.log_path(*key)
+        kept = directory.set_aside(key)
+        logger.warning("%s belongs to no topic here; it is kept as %s", path, kept)
 
     def delete_copy(self, directory: LogDirectory, key: TopicPartition) -> None:
         """Deletes a partition's copy, which a move would have put in its place."""

@@ -84,6 +84,9 @@ class TopicChanges:
         are known, as those of internal topics, and else into the image alone.
         """
         known = self._metadata.image.topics
+        if not opened.has_all_partitions:
+            self._await_image(opened, known)
+            return
         recorded: dict[str, TopicImage | None] = {}
         for topic in self._topics:
             before = known.get(topic.name)
@@ -102,8 +105,16 @@ class TopicChanges:
         for topic in self._topics:
             if topic.is_internal:
                 self._unconfirmed.forget(topic.name)
-        if opened.has_all_partitions:
-            self._show_disks()
+        self._show_disks()
+
+    def _await_image(self, opened: OpenedDirectories, known: TopicImages) -> None:
+        """Of a member of a cluster: what its disks have is what the cluster will say that it is."""
+        for topic in self._topics:
+            before = known.get(topic.name, NO_TOPIC)
+            if before.topic_id == topic.topic_id:
+                self.store.configure(topic, before.configs)
+            if not topic.is_internal:
+                self._unconfirmed.hold(topic.name, opened.unknown)
 
     def _unrecorded(self, topics: Iterable[Topic]) -> TopicImages:
         is_unknown = self._unconfirmed.is_unknown

@@ -138,7 +138,7 @@ def _read_or_make(file_system: FileSystem, path: str, options: OpenOptions) -> M
 
 def _made(file_system: FileSystem, file_path: str, options: OpenOptions) -> MetaProperties:
     """The properties of a new directory; the caller adds the id of a KRaft one and writes them."""
-    version = VERSION_ZOOKEEPER if options.is_replicated else VERSION_KRAFT
+    version = VERSION_ZOOKEEPER if options.is_in_zookeeper else VERSION_KRAFT
     made = MetaProperties(version=version, cluster_id=options.cluster_id, node_id=options.node_id)
     if version == VERSION_ZOOKEEPER:
         write_meta_properties(file_system, file_path, made, now_ms=options.now_ms)

@@ -40,6 +40,7 @@ from ottla.storage.files.filenames import (
     delete_directory_name,
     future_directory_name,
     partition_directory_name,
+    stray_directory_name,
 )
 from ottla.storage.files.meta_properties import MetaProperties
 from ottla.storage.files.partition_metadata import write_topic_id
@@ -253,7 +254,8 @@ class LogDirectory:
 
         From here on, the id shows a start that the move was decided.
         """
-        return self._put_away([TopicPartition(topic, partition)], lambda: unique_id)[0]
+        key = TopicPartition(topic, partition)
+        return self._put_away([key], lambda one: delete_directory_name(*one, unique_id))[0]
 
     @changes_files
     def delete_logs(self, keys: Sequence[TopicPartition]) -> list[str]:
@@ -261,13 +263,25 @@ class LogDirectory:
 
         The files stay open, since responses may still be sent from them; the caller closes them.
         """
-        return self._put_away(keys, self._options.new_id)
+        new_id = self._options.new_id
+        return self._put_away(keys, lambda one: delete_directory_name(*one, new_id()))
 
-    def _put_away(self, keys: Sequence[TopicPartition], new_id: Callable[[], bytes]) -> list[str]:
+    @changes_files
+    def set_aside(self, key: TopicPartition) -> str:
+        """Closes a log that belongs to no topic here, and renames its directory to `-stray`, as
+        which it is kept; returns the path.
+        """
+        new_id = self._options.new_id
+        self.logs[key].maintenance.close()
+        return self._put_away([key], lambda one: stray_directory_name(*one, new_id()))[0]
+
+    def _put_away(
+        self, keys: Sequence[TopicPartition], name_of: Callable[[TopicPartition], str]
+    ) -> list[str]:
         paths = []
         for key in keys:
             log = self.logs[key]
-            path = join(self.path, delete_directory_name(*key, new_id()))
+            path = join(self.path, name_of(key))
             self._forget_end(log)
             self._file_system.rename(log.directory, path)
             log.maintenance.renamed(path)

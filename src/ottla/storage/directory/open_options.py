@@ -39,7 +39,8 @@ class OpenOptions:
     a long start (a `StartStep`) or stop. `run_all` runs the tasks that load or close the logs,
     which are independent, and returns or raises once all are done. `knows_topic` says whether what
     `topic_config` returns is the topic's own, or stands for what is not known yet. `is_replicated`
-    says that other brokers may hold replicas, so that log ends are not committed offsets.
+    says that other brokers may hold replicas, so that log ends are not committed offsets;
+    `is_in_zookeeper` that a new directory is one of a cluster with ZooKeeper.
     """
 
     now_ms: int
@@ -50,5 +51,6 @@ class OpenOptions:
     topic_config: Callable[[str], TopicConfig]
     knows_topic: Callable[[str], bool] = field(default=lambda topic: True)
     is_replicated: bool = False
+    is_in_zookeeper: bool = False
     on_progress: Callable[[str], None] = field(default=pass_over)
     run_all: Callable[[Sequence[Callable[[], object]]], None] = field(default=run_in_turn)

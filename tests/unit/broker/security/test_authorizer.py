@@ -302,8 +302,8 @@ def test_many_rules_are_looked_through_in_turns_and_may_change_meanwhile() -> No
     left = iter(rules[: 3 * PART_SIZE])
 
     def change() -> None:
-        authorizer.replace(next(left).pattern, [])
-        authorizer.replace(last, [acl(host="*").entry])
+        authorizer.drop(*next(left))
+        authorizer.put(last, acl(host="*").entry)
 
     with with_others_in_between(change):
         assert authorizer.allows_any(*question)

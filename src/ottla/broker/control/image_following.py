@@ -1,0 +1,276 @@
+"""A broker of a KRaft cluster follows the images of its metadata.
+
+Nobody is asked whether an image is right: it is committed, and images come in order. The image that
+others ask is replaced at once; what else there is to do is done in turns, so that clients are
+served meanwhile: access rules first, then settings, then the replicas. Kafka's counterparts:
+`BrokerMetadataPublisher`, `ReplicaManager.applyDelta`, `AclPublisher`,
+`DynamicConfigPublisher`.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, Protocol
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.base.partitions import TopicPartition
+from ottla.base.resource_kinds import ResourceKind
+from ottla.base.timestamps import Timestamps
+from ottla.base.turns import in_turns, parts_in_turns, turn_dict, turn_list
+from ottla.broker.admin import Admin
+from ottla.broker.configs.settings import BrokerSettings, stored_configs
+from ottla.broker.metadata.image_store import ImageStore
+from ottla.broker.quotas.client_quotas import ClientQuotas
+from ottla.broker.replicas.only_replicas import OnlyReplicas
+from ottla.broker.replicas.replicas import Replicas
+from ottla.broker.security.security import Security
+from ottla.broker.topics.topics import Topic, Topics
+from ottla.broker.topics.unconfirmed import Unconfirmed
+from ottla.controller.context import EPOCH_DURING_DELETE
+from ottla.controller.requests import LeaderAndIsr, PartitionOrder, StopOrder, StopReplica
+from ottla.metadata.acls import ResourcePattern
+from ottla.metadata.changes import ImageChanges
+from ottla.metadata.image import Acls, MetadataImage, PartitionImage
+from ottla.storage.directory.log_directories import LogDirectories
+from ottla.zookeeper.topics import PartitionState, ReplicaAssignment
+
+logger = logging.getLogger(__name__)
+
+MAX_PARTITIONS: Final = 8
+"""Partitions that become leader or follower, or are deleted, in one step."""
+
+BY: Final = "the controller"
+
+STOPPED: Final = StopOrder(leader_epoch=EPOCH_DURING_DELETE, delete=True)
+
+
+class FollowingBroker(Protocol):
+    """The parts of a broker that follow."""
+
+    node_id: int
+    settings: BrokerSettings
+    directories: LogDirectories
+    topics: Topics
+    image_store: ImageStore
+    unconfirmed: Unconfirmed
+    security: Security
+    quotas: ClientQuotas
+    replicas: Replicas | OnlyReplicas
+    admin: Admin
+
+    def topics_deleted(self, names: Iterable[str]) -> None: ...
+
+
+class ImageFollower:
+    """Used under the broker's lock. `complain` gets a line about what cannot be applied."""
+
+    def __init__(
+        self,
+        broker: FollowingBroker,
+        read_time: Callable[[], Timestamps],
+        complain: Callable[[str], None],
+    ) -> None:
+        assert isinstance(broker.replicas, Replicas), "assembled as one of a cluster"
+        self._broker = broker
+        self._replicas = broker.replicas
+        self._read_time = read_time
+        self._complain = complain
+        self._hosts = broker.settings.config.has_broker_role
+        self._is_first = True
+
+    def follow(self, image: MetadataImage, changes: ImageChanges) -> None:
+        """Applies an image, and what is not as in the one before.
+
+        The first image must be of all that was committed at that time: what the disks have and it
+        does not name is put aside (`-stray`). Later ones have deleted what they do not name.
+        """
+        broker = self._broker
+        before = broker.image_store.image
+        broker.image_store.follow(image)
+        self._replicas.image_followed()
+        if changes.acls:
+            broker.security.follow_rules(before.acls, _differing(before.acls, image.acls))
+        if changes.quotas:
+            broker.quotas.change(image.quotas)
+        self._follow_configs(before, changes)
+        if not self._hosts:
+            return
+        if self._is_first:
+            self._put_strays_aside()
+            self._confirm_topics()
+            self._assume(_all_partitions(image))
+            self._is_first = False
+            return
+        self._follow_topics(changes)
+        self._stop(self._gone(changes))
+        if changes.removed_topics:
+            broker.topics_deleted(changes.removed_topics)
+        self._assume(changes.partitions)
+
+    @property
+    def _image(self) -> MetadataImage:
+        return self._broker.image_store.image
+
+    # Settings
+
+    def _follow_configs(self, before: MetadataImage, changes: ImageChanges) -> None:
+        settings, image = self._broker.settings, self._image
+        is_ours = False
+        for kind, name in in_turns(changes.configs):
+            match kind:
+                case ResourceKind.BROKER:
+                    is_ours = True
+                case ResourceKind.GROUP:
+                    settings.groups.change(name, image.configs_of(kind, name))
+                case ResourceKind.CLIENT_METRICS:
+                    settings.client_metrics = image.configs.get(kind, {})
+        if is_ours:
+            self._follow_broker(before)
+
+    def _follow_broker(self, before: MetadataImage) -> None:
+        node_id = self._broker.node_id
+        known = stored_configs(before, node_id)
+        if stored_configs(self._image, node_id) == known:
+            return
+        try:
+            self._broker.admin.follow_broker(known, BY)
+        except ApiError as error:
+            self._complain(
+                "the settings of brokers that the controller has are not valid here, and those in "
+                f"effect stay: {error.message or error.code.description}"
+            )
+
+    def _follow_topics(self, changes: ImageChanges) -> None:
+        for kind, name in in_turns(changes.configs):
+            topic = self._broker.topics.find(name) if kind == ResourceKind.TOPIC else None
+            if topic is not None:
+                self._follow_topic(topic)
+
+    def _confirm_topics(self) -> None:
+        """From the first image on the settings of all topics are known."""
+        for topic in in_turns(list(self._broker.topics)):
+            self._follow_topic(topic)
+            self._broker.unconfirmed.forget(topic.name)
+
+    def _follow_topic(self, topic: Topic) -> None:
+        known = self._image.topics.get(topic.name)
+        if known is not None and topic.topic_id == known.topic_id:
+            self._broker.admin.follow_topic(topic.name, known.configs, BY)
+
+    # Replicas
+
+    def _is_placed(self, topic: Topic, index: int) -> bool:
+        """Whether a replica on the disks is one that the image has placed here."""
+        known = self._image.topics.get(topic.name)
+        if known is None or topic.topic_id != known.topic_id:
+            return False
+        partition = known.partitions.get(index)
+        return partition is not None and self._broker.node_id in partition.replicas
+
+    def _put_strays_aside(self) -> None:
+        """Keeps logs that are not this broker's: while it was down they were deleted or moved away,
+        or a person has copied them here. Kafka: `LogManager.isStrayReplica`.
+        """
+        for topic in in_turns(list(self._broker.topics)):
+            for index in in_turns(list(topic.partitions)):
+                if not self._is_placed(topic, index):
+                    self._replicas.set_aside(TopicPartition(topic.name, index))
+        self._replicas.save_stopped()
+
+    def _gone(self, changes: ImageChanges) -> Mapping[TopicPartition, StopOrder]:
+        """The replicas here of topics that were deleted, and those that were moved away."""
+        gone: dict[TopicPartition, StopOrder] = turn_dict()
+        for name, topic_id in in_turns(changes.removed_topics.items()):
+            topic = self._broker.topics.find(name)
+            if topic is not None and topic.topic_id == topic_id:
+                for index in in_turns(list(topic.partitions)):
+                    gone[TopicPartition(name, index)] = STOPPED
+        for place in in_turns(changes.partitions):
+            topic = self._broker.topics.find(place.topic)
+            is_here = topic is not None and place.partition in topic.partitions
+            if is_here and topic is not None and not self._is_placed(topic, place.partition):
+                gone[place] = STOPPED
+        return gone
+
+    def _stop(self, gone: Mapping[TopicPartition, StopOrder]) -> None:
+        for part in parts_in_turns(gone, MAX_PARTITIONS):
+            order = StopReplica(orders={place: gone[place] for place in part})
+            self._report(self._replicas.follow(order, self._read_time()).errors)
+        self._replicas.save_stopped()
+
+    def _assume(self, places: Iterable[TopicPartition]) -> None:
+        """Leads and follows the replicas here as the image says."""
+        orders: dict[TopicPartition, PartitionOrder] = turn_dict()
+        for place in in_turns(places):
+            partition = self._image.partition(place)
+            if partition is not None and self._broker.node_id in partition.replicas:
+                orders[place] = self._order(partition)
+        if not orders:
+            return
+        whole = self._orders(orders)
+        self._replicas.make_logs(whole)
+        for part in parts_in_turns(orders, MAX_PARTITIONS):
+            order = self._orders({place: orders[place] for place in part})
+            self._report(self._replicas.follow(order, self._read_time()).errors)
+
+    def _order(self, partition: PartitionImage) -> PartitionOrder:
+        return PartitionOrder(
+            state=PartitionState(
+                leader=partition.leader,
+                leader_epoch=partition.leader_epoch,
+                controller_epoch=self._image.epoch,
+                isr=partition.isr,
+                recovery_state=partition.recovery_state,
+            ),
+            partition_epoch=partition.partition_epoch,
+            assignment=ReplicaAssignment(
+                partition.replicas, adding=partition.adding, removing=partition.removing
+            ),
+            is_new=self._may_be_made(partition),
+        )
+
+    def _may_be_made(self, partition: PartitionImage) -> bool:
+        """Whether a log that is not here may be made although a directory is offline: the image
+        says that it is not in that one.
+        """
+        index = partition.replicas.index(self._broker.node_id)
+        assigned = partition.directories[index] if partition.directories else ZERO_UUID
+        return assigned == ZERO_UUID or any(
+            one.directory_id == assigned for one in self._broker.directories.online
+        )
+
+    def _orders(self, orders: Mapping[TopicPartition, PartitionOrder]) -> LeaderAndIsr:
+        topics = self._image.topics
+        ids: dict[str, Uuid] = turn_dict()
+        settings: dict[str, Mapping[str, str]] = turn_dict()
+        for place in orders:
+            if place.topic not in ids:
+                topic = topics[place.topic]
+                ids[place.topic], settings[place.topic] = topic.topic_id, topic.configs
+        return LeaderAndIsr(
+            orders=orders, topic_ids=ids, live_leaders={}, settings=settings, is_committed=True
+        )
+
+    def _report(self, errors: Mapping[TopicPartition, ErrorCode]) -> None:
+        for place, error in errors.items():
+            if error is not ErrorCode.NONE and place not in self._replicas.manager.offline:
+                logger.error("%s-%d is not as the image has it: %s", *place, error.description)
+
+
+def _differing(before: Acls, after: Acls) -> Iterator[ResourcePattern]:
+    """The patterns with other rules: images share what is the same in them."""
+    changed: list[ResourcePattern] = turn_list()
+    for pattern, entries in in_turns(after.items()):
+        if before.get(pattern) is not entries:
+            changed.append(pattern)
+    yield from changed
+    for pattern in in_turns(before):
+        if pattern not in after:
+            yield pattern
+
+
+def _all_partitions(image: MetadataImage) -> Iterator[TopicPartition]:
+    for name, topic in image.topics.items():
+        for index in topic.partitions:
+            yield TopicPartition(name, index)

@@ -1,0 +1,146 @@
+"""The thread `ottla-image`: applies what the quorum has committed to the broker, under its lock.
+
+It holds the lock for a few milliseconds at a time, and lets the server go on between. Images that
+come meanwhile are applied as one. Kafka's counterpart: `MetadataLoader`, with its publishers.
+"""
+
+import logging
+from collections.abc import Callable
+from threading import Event, Lock
+from time import perf_counter
+from typing import Final, NamedTuple
+
+from ottla.base.clock import Clock, read_clock
+from ottla.base.turns import CURRENT, Turn
+from ottla.broker.broker import Broker
+from ottla.broker.control.image_following import ImageFollower
+from ottla.cluster.place import Place
+from ottla.cluster.quorum.quorum_thread import Published
+from ottla.cluster.worker import Worker
+from ottla.metadata.changes import ImageChanges
+from ottla.metadata.image import MetadataImage
+
+logger = logging.getLogger(__name__)
+
+SLICE_S: Final = 0.002
+"""How long the broker's lock is held, but for what is not done in turns."""
+
+PAUSE_S: Final = 0.001
+"""How long others have the lock: without a pause this thread would take it again at once."""
+
+IDLE_S: Final = 60.0
+"""How long the thread sleeps at most while nothing is published."""
+
+RETRY_S: Final = 1.0
+
+UNLIMITED: Final = 1 << 62
+
+
+class StoppedError(BaseException):
+    """Ends the application of an image when the broker stops."""
+
+
+class Counterparts(NamedTuple):
+    """Who is told: `complain` gets lines for people; `applied` is called after each image."""
+
+    complain: Callable[[str], None]
+    applied: Callable[[], None]
+
+
+class ImagePublisher:
+    def __init__(self, broker: Broker, place: Place, clock: Clock, told: Counterparts) -> None:
+        self._place = place
+        self._told = told
+        self._known = broker.image_store.image
+        """The last image that was applied as a whole."""
+        self._follower = ImageFollower(broker, lambda: read_clock(clock), told.complain)
+        self._lock = Lock()
+        self._waiting: Published | None = None
+        self._is_caught_up = False
+        self._stopping = Event()
+        self._turn = Turn(
+            self._let_others, perf_counter, max_elements=UNLIMITED, max_size=UNLIMITED
+        )
+        self._turn.leave, self._turn.come_back = self._leave, self._enter
+        self._worker = Worker("ottla-image", self._work)
+
+    def start(self) -> None:
+        self._worker.start()
+
+    def stop(self) -> None:
+        """Must not be called under the broker's lock, for which the thread may wait."""
+        self._stopping.set()
+        self._worker.stop()
+
+    # From any thread
+
+    def publish(self, published: Published) -> None:
+        """Has an image applied soon: the newest, if several wait."""
+        with self._lock:
+            self._waiting = published
+        self._worker.wake()
+
+    @property
+    def image(self) -> MetadataImage:
+        """The last image that was applied as a whole; its end is the offset for heartbeats."""
+        return self._known
+
+    @property
+    def is_caught_up(self) -> bool:
+        """Whether an image was applied that had all that was committed then."""
+        return self._is_caught_up
+
+    # The thread
+
+    def _work(self) -> float:
+        with self._lock:
+            published, self._waiting = self._waiting, None
+        if published is None or not self._may_begin(published):
+            return IDLE_S
+        try:
+            self._apply(published.image)
+        except StoppedError:
+            return IDLE_S
+        except Exception:
+            logger.exception("could not apply the cluster's metadata; it is tried again")
+            with self._lock:
+                self._waiting = self._waiting or published
+            return RETRY_S
+        self._told.applied()
+        return 0.0
+
+    def _may_begin(self, published: Published) -> bool:
+        """Not with an image of the past: what it does not name would be put aside as stray."""
+        is_newest = 0 <= published.high_watermark <= published.image.end_offset
+        return self._is_caught_up or is_newest
+
+    def _apply(self, image: MetadataImage) -> None:
+        if image is self._known and self._is_caught_up:
+            return
+        changes = ImageChanges.between(self._known, image)
+        self._turn.is_kept = False
+        self._enter()
+        token = CURRENT.set(self._turn)
+        try:
+            self._follower.follow(image, changes)
+            self._turn.free()
+        finally:
+            CURRENT.reset(token)
+            self._leave()
+        self._known, self._is_caught_up = image, True
+
+    def _enter(self) -> None:
+        self._place.lock.__enter__()
+        self._turn.until_s = perf_counter() + SLICE_S
+
+    def _leave(self) -> None:
+        """Also has the server answer those who waited."""
+        self._place.lock.__exit__(None, None, None)
+        self._place.wake()
+
+    def _let_others(self) -> None:
+        self._leave()
+        is_stopping = self._stopping.wait(PAUSE_S)
+        self._enter()
+        if is_stopping and not self._turn.is_kept:
+            raise StoppedError

@@ -1,0 +1,205 @@
+"""A broker of a KRaft cluster does what the images say."""
+
+from itertools import pairwise
+
+from ottla.base.ids import uuid_text
+from ottla.base.partitions import TopicPartition
+from ottla.base.resource_kinds import ResourceKind
+from ottla.metadata.deciding.topics import NewTopic
+from ottla.metadata.records import FenceBrokerRecord, RemoveTopicRecord, TopicRecord
+from ottla.storage.files.meta_properties import VERSION_KRAFT, properties_of
+from ottla.testing import FakeFileSystem
+from tests.support.brokers import NOW_MS, batch, id_of, open_broker
+from tests.support.scripted_images import (
+    ME,
+    OTHER,
+    FollowingMember,
+    ScriptedImages,
+    partition_record,
+)
+from tests.support.turns import with_others_in_between
+
+ORDERS = TopicPartition("orders", 0)
+
+
+def directories(disk: FakeFileSystem, path: str = "/d") -> list[str]:
+    """The names of partitions' directories, without the ids of those that are put away."""
+    marked = (name.rpartition("-") for name in disk.list(path))
+    named = [one for one in marked if one[2].isdigit() or one[2] == "stray"]
+    return sorted(one[0].partition(".")[0] + f"-{one[2]}" for one in named)
+
+
+def test_a_replica_leads_or_follows_as_the_image_has_it_and_others_are_not_made() -> None:
+    images, disk = ScriptedImages(), FakeFileSystem()
+    member = FollowingMember(disk)
+    member.show(images.image)
+    member.show(images.create("orders", 70, (1, 2), (2, 1), (2, 3)))
+    assert member.roles() == {
+        TopicPartition("orders", 0): ("Leading", 1, 0, 0),
+        TopicPartition("orders", 1): ("Following", 2, 0, 0),
+    }
+    assert directories(disk) == ["orders-0", "orders-1"]
+    member.show(images.change(70, isr=[2], leader=2))
+    assert member.roles()[ORDERS] == ("Following", 2, 1, 1)
+    member.show(images.change(70, leader=-1))
+    assert member.roles()[ORDERS] == ("NoneType", -1, 2, 2)
+
+
+def test_a_topic_begins_with_its_settings_and_follows_their_changes() -> None:
+    images = ScriptedImages()
+    member = FollowingMember()
+    member.show(images.image)
+    images.create("orders", 70, (1,))
+    member.show(images.configure("orders", "retention.ms", "5000"))
+    topic = member.broker.topics.get("orders")
+    assert topic.config.retention_ms == 5000
+    assert not member.broker.unconfirmed.is_unknown("orders")
+    member.show(images.configure("orders", "retention.ms", None))
+    assert topic.overrides == {}
+
+
+def test_the_replicas_of_a_deleted_topic_and_those_moved_away_are_deleted() -> None:
+    images, disk = ScriptedImages(), FakeFileSystem()
+    member = FollowingMember(disk)
+    images.create("orders", 70, (1, 2))
+    member.show(images.create("paid", 71, (1,), (1, 2)))
+    images.change(71, 1, replicas=[2, 3], isr=[2, 3], leader=2)
+    member.show(images.delete(70))
+    assert set(member.roles()) == {TopicPartition("paid", 0)}
+    assert "orders" not in [topic.name for topic in member.broker.topics]
+    kept = [name for name in disk.list("/d") if name.endswith(("-0", "-1"))]
+    assert kept == ["paid-0"]
+
+
+def test_a_topic_that_was_deleted_and_created_again_begins_empty() -> None:
+    images = ScriptedImages()
+    member = FollowingMember()
+    member.show(images.create("orders", 70, (1,)))
+    broker = member.broker
+    broker.appends.append(broker.topics.partition("orders", 0), batch(), now_ms=NOW_MS)
+    broker.appends.write_out()
+    images.commit(RemoveTopicRecord(topic_id=id_of(70)))
+    member.show(images.create("orders", 72, (1,)))
+    topic = member.broker.topics.get("orders")
+    assert uuid_text(topic.topic_id) == uuid_text(id_of(72))
+    assert topic.partition(0).log.log_end_offset == 0
+    assert member.roles() == {ORDERS: ("Leading", 1, 0, 0)}
+
+
+def test_what_the_first_image_does_not_place_here_is_kept_as_stray() -> None:
+    images, disk = ScriptedImages(), FakeFileSystem()
+    member = FollowingMember(disk)
+    for number, name in enumerate(("orders", "gone", "moved", "again")):
+        images.create(name, 70 + number, (1, 2))
+    member.show(images.image)
+    member.broker.close()
+    images.delete(71)
+    images.change(72, replicas=[2, 3], isr=[2, 3], leader=2)
+    images.delete(73)
+    images.create("again", 80, (1,))
+    later = FollowingMember(disk)
+    assert later.roles() == {}
+    later.show(images.image)
+    assert set(later.roles()) == {ORDERS, TopicPartition("again", 0)}
+    assert later.broker.topics.get("again").topic_id == id_of(80)
+    assert directories(disk) == [
+        "again-0",
+        "again-0-stray",
+        "gone-0-stray",
+        "moved-0-stray",
+        "orders-0",
+    ]
+
+
+def test_a_directory_of_a_member_of_a_quorum_is_one_of_kraft_and_its_topics_are_held() -> None:
+    images, disk = ScriptedImages(), FakeFileSystem()
+    member = FollowingMember(disk)
+    member.show(images.create("orders", 70, (1,)))
+    member.broker.close()
+    properties = properties_of(disk, "/d")
+    assert properties is not None
+    assert (properties.version, properties.node_id) == (VERSION_KRAFT, ME)
+    assert properties.directory_id is not None
+    again = FollowingMember(disk)
+    assert again.broker.unconfirmed.is_unknown("orders")
+    again.show(images.image)
+    assert not again.broker.unconfirmed.is_unknown("orders")
+
+
+def test_settings_of_brokers_groups_and_client_metrics_are_those_of_the_image() -> None:
+    images = ScriptedImages()
+    member = FollowingMember()
+    settings = member.broker.settings
+    images.configure("", "message.max.bytes", "2000", ResourceKind.BROKER)
+    images.configure(str(OTHER), "message.max.bytes", "3000", ResourceKind.BROKER)
+    images.configure("workers", "consumer.session.timeout.ms", "50000", ResourceKind.GROUP)
+    member.show(images.configure("slow", "interval.ms", "1000", ResourceKind.CLIENT_METRICS))
+    assert settings.config.topic_defaults.max_message_bytes == 2000
+    assert settings.groups.of("workers").consumer_session_timeout_ms == 50_000
+    assert settings.client_metrics == {"slow": {"interval.ms": "1000"}}
+    member.show(images.configure(str(ME), "message.max.bytes", "4000", ResourceKind.BROKER))
+    assert settings.config.topic_defaults.max_message_bytes == 4000
+    member.show(images.configure(str(ME), "message.max.bytes", "many", ResourceKind.BROKER))
+    assert settings.config.topic_defaults.max_message_bytes == 4000
+    assert len(member.complaints) == 1
+    assert "message.max.bytes" in member.complaints[0]
+
+
+def test_a_controller_has_no_topics() -> None:
+    images = ScriptedImages()
+    member = FollowingMember(
+        process_roles="controller",
+        controller_quorum_voters="1@localhost:9093",
+        listeners="CONTROLLER://127.0.0.1:9093",
+        listener_security_protocol_map="CONTROLLER:PLAINTEXT",
+    )
+    images.configure("", "message.max.bytes", "2000", ResourceKind.BROKER)
+    member.show(images.create("orders", 70, (1,)))
+    assert member.roles() == {}
+    assert list(member.broker.topics) == []
+    assert member.complaints == []
+    assert member.broker.settings.config.topic_defaults.max_message_bytes == 2000
+
+
+def test_topics_of_a_broker_by_itself_go_on_with_their_ids() -> None:
+    disk = FakeFileSystem()
+    alone = open_broker(disk, node_id=str(ME))
+    alone.admin.create_topic(NewTopic(name="orders", partition_count=1, replication_factor=1))
+    topic_id = alone.topics.get("orders").topic_id
+    alone.appends.append(alone.topics.partition("orders", 0), batch(), now_ms=NOW_MS)
+    image = alone.image_store.image
+    alone.close()
+    member = FollowingMember(disk, image=image)
+    images = ScriptedImages()
+    images.commit(TopicRecord(name="orders", topic_id=topic_id))
+    member.show(images.commit(partition_record(topic_id, 0, (ME,), ME)))
+    assert member.roles() == {ORDERS: ("Leading", ME, 0, 0)}
+    assert member.broker.topics.partition("orders", 0).log.log_end_offset == 1
+
+
+def test_brokers_that_are_fenced_are_no_longer_waited_for() -> None:
+    images = ScriptedImages()
+    member = FollowingMember()
+    member.show(images.create("orders", 70, (1, 2)))
+    epoch = images.image.brokers[OTHER].epoch
+    assert member.replicas.metadata.is_live(OTHER)
+    images.commit(FenceBrokerRecord(id=OTHER, epoch=epoch))
+    member.show(images.change(70, isr=[1]))
+    assert not member.replicas.metadata.is_live(OTHER)
+    leading = member.replicas.manager.leading(ORDERS)
+    assert leading is not None
+    assert leading.isr.committed == {ME}
+
+
+def test_replicas_are_assumed_in_steps_between_which_others_have_their_turn() -> None:
+    count = 40
+    images = ScriptedImages()
+    member = FollowingMember()
+    member.show(images.image)
+    seen: list[int] = []
+    image = images.create("orders", 70, *([(1, 2)] * count))
+    with with_others_in_between(lambda: seen.append(len(member.roles()))):
+        member.show(image)
+    steps = [after - before for before, after in pairwise([*seen, count])]
+    assert len(member.roles()) == count
+    assert 0 < max(steps) <= 8

@@ -1,0 +1,142 @@
+"""The thread that applies images: the newest, when all that is committed is known, and in steps."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import TracebackType
+
+import pytest
+
+from ottla.base.partitions import TopicPartition
+from ottla.broker.broker import Broker
+from ottla.cluster.place import Place
+from ottla.cluster.quorum.image_publisher import Counterparts, ImagePublisher
+from ottla.cluster.quorum.quorum_thread import Published
+from ottla.metadata.image import MetadataImage
+from ottla.quorum.messages import Known
+from ottla.testing import FakeFileSystem
+from ottla.testing.clock import FakeClock
+from tests.support.patience import wait_until
+from tests.support.replicated_brokers import replicas_of
+from tests.support.scripted_images import ScriptedImages, open_quorum_member
+
+
+class NotingLock:
+    """The broker's lock; notes how many partitions have a role whenever it is released."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._lock = threading.RLock()
+        self.roles: list[int] = []
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.roles.append(len(replicas_of(self._broker).manager.partitions))
+        self._lock.release()
+
+
+class Publishing:
+    def __init__(self, broker: Broker) -> None:
+        self.lock = NotingLock(broker)
+        self.wakes: list[None] = []
+        self.applied: list[int] = []
+        self.complaints: list[str] = []
+        place = Place(
+            lock=self.lock,
+            wake=lambda: self.wakes.append(None),
+            connect=_nobody,
+            listener="PLAINTEXT",
+            control_connect=_nobody,
+            control_listener="CONTROLLER",
+            endpoints=(),
+        )
+        told = Counterparts(
+            self.complaints.append,
+            lambda: self.applied.append(self.publisher.image.end_offset),
+        )
+        self.publisher = ImagePublisher(broker, place, FakeClock(), told)
+
+    def publish(self, image: MetadataImage, high_watermark: int | None = None) -> None:
+        end = image.end_offset if high_watermark is None else high_watermark
+        self.publisher.publish(Published(image, Known(1), end, is_whole=False))
+
+
+def _nobody(*_: object) -> None:
+    raise AssertionError("nobody is asked")
+
+
+@contextmanager
+def running(publishing: Publishing) -> Iterator[ImagePublisher]:
+    publishing.publisher.start()
+    try:
+        yield publishing.publisher
+    finally:
+        publishing.publisher.stop()
+
+
+def test_the_first_image_is_that_of_all_that_was_committed() -> None:
+    images = ScriptedImages()
+    broker = open_quorum_member(FakeFileSystem())
+    publishing = Publishing(broker)
+    old = images.image
+    newest = images.create("orders", 70, (1,))
+    with running(publishing) as publisher:
+        publishing.publish(old, high_watermark=newest.end_offset)
+        publishing.publish(old, high_watermark=-1)
+        publishing.publish(newest)
+        wait_until(lambda: publishing.applied)
+        assert publisher.is_caught_up
+    assert publishing.applied == [newest.end_offset]
+    assert TopicPartition("orders", 0) in replicas_of(broker).manager.partitions
+    assert publishing.wakes
+
+
+def test_of_several_images_that_wait_only_the_newest_is_applied() -> None:
+    images = ScriptedImages()
+    publishing = Publishing(open_quorum_member(FakeFileSystem()))
+    for number in range(5):
+        publishing.publish(images.create(f"topic-{number}", 70 + number, (1,)))
+    with running(publishing):
+        wait_until(lambda: publishing.applied)
+    assert publishing.applied == [images.image.end_offset]
+
+
+@pytest.mark.slow
+def test_the_lock_is_let_go_again_and_again_while_many_partitions_are_made() -> None:
+    images = ScriptedImages()
+    publishing = Publishing(open_quorum_member(FakeFileSystem()))
+    with running(publishing):
+        publishing.publish(images.create("orders", 70, *([(1, 2)] * 300)))
+        wait_until(lambda: publishing.applied)
+    assert len(publishing.lock.roles) > 10
+    assert publishing.lock.roles[-1] == 300
+
+
+def test_an_image_that_cannot_be_applied_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    images = ScriptedImages()
+    broker = open_quorum_member(FakeFileSystem())
+    publishing = Publishing(broker)
+    monkeypatch.setattr("ottla.cluster.quorum.image_publisher.RETRY_S", 0.001)
+    make_logs = replicas_of(broker).make_logs
+    failures = iter([OSError("once")])
+
+    def failing(*arguments: object) -> None:
+        for one in failures:
+            raise one
+        make_logs(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(replicas_of(broker), "make_logs", failing)
+    with running(publishing):
+        publishing.publish(images.create("orders", 70, (1,)))
+        wait_until(lambda: publishing.applied)
+    assert TopicPartition("orders", 0) in replicas_of(broker).manager.partitions
+    assert "could not apply" in caplog.text
