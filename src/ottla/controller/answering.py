@@ -31,6 +31,7 @@ from ottla.controller.topic_changes import (
     topic_changed,
     topics_changed,
 )
+from ottla.metadata.balancing import led_elsewhere
 from ottla.zookeeper import paths
 from ottla.zookeeper.controllers import (
     decode_features,
@@ -267,24 +268,21 @@ def rebalance_leaders(parts: Parts) -> Steps[None]:
     Kafka's counterpart: `checkAndTriggerAutoLeaderRebalance`.
     """
     context = parts.context
-    preferred: dict[int, list[TopicPartition]] = {}
-    for partition in context.all_partitions():
-        if partition.topic not in context.to_delete:
-            preferred.setdefault(context.replicas_of(partition)[0], []).append(partition)
-    for broker, partitions in sorted(preferred.items()):
-        known = context.leaderships
-        elsewhere = [
-            one for one in partitions if one in known and known[one].state.leader != broker
+    known = context.leaderships
+    partitions = (
+        (one, context.replicas_of(one)[0], known[one].state.leader if one in known else None)
+        for one in context.all_partitions()
+        if one.topic not in context.to_delete
+    )
+    for broker, elsewhere in led_elsewhere(partitions, parts.options.imbalance_percentage).items():
+        able = [
+            one
+            for one in elsewhere
+            if one not in context.reassigning
+            and context.is_online(broker, one)
+            and broker in known[one].state.isr
         ]
-        if len(elsewhere) * 100 > len(partitions) * parts.options.imbalance_percentage:
-            able = [
-                one
-                for one in elsewhere
-                if one not in context.reassigning
-                and context.is_online(broker, one)
-                and broker in known[one].state.isr
-            ]
-            yield from parts.partitions.make_online(able, Strategy.PREFERRED)
+        yield from parts.partitions.make_online(able, Strategy.PREFERRED)
 
 
 # Reassignments

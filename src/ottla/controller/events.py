@@ -10,8 +10,9 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
+from ottla.metadata.altered_isr import AlteredIsr as AlteredIsr
 from ottla.zookeeper.controllers import ProducerIdBlock
-from ottla.zookeeper.topics import RECOVERED, PartitionState, ReplicaAssignment
+from ottla.zookeeper.topics import PartitionState, ReplicaAssignment
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,21 +53,6 @@ class DeletionAnswered:
     broker: int
     broker_epoch: int
     errors: Mapping[TopicPartition, ErrorCode]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlteredIsr:
-    """A requested ISR; `topic` or `topic_id` is set, depending on the version."""
-
-    topic: str | None = None
-    topic_id: Uuid | None = None
-    partition: int
-    leader_epoch: int
-    partition_epoch: int
-    isr: tuple[int, ...]
-    epochs: tuple[int, ...] = ()
-    """The epoch of each broker of the ISR, -1 if unknown (KIP-903); empty without epochs."""
-    recovery_state: int = RECOVERED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

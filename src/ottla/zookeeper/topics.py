@@ -10,6 +10,7 @@ from typing import Any, Final
 from ottla.base.ids import Uuid, parse_uuid, uuid_text
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
+from ottla.metadata.assignments import ReplicaAssignment as ReplicaAssignment
 from ottla.zookeeper.nodes import decode_node, encode_node, number, numbers, text
 from ottla.zookeeper.paths import state_path, topic_path
 
@@ -20,43 +21,6 @@ RECOVERING: Final = 1
 
 TOPIC_VERSION: Final = 3
 STATE_VERSION: Final = 1
-
-
-@dataclass(frozen=True, slots=True)
-class ReplicaAssignment:
-    """The replicas of a partition, preferred leader first.
-
-    During a reassignment `replicas` contains both old and new replicas.
-    """
-
-    replicas: tuple[int, ...]
-    adding: tuple[int, ...] = ()
-    removing: tuple[int, ...] = ()
-
-    @property
-    def is_reassigning(self) -> bool:
-        return bool(self.adding or self.removing)
-
-    @property
-    def origin(self) -> tuple[int, ...]:
-        """The replicas before the reassignment."""
-        return tuple(one for one in self.replicas if one not in self.adding)
-
-    @property
-    def target(self) -> tuple[int, ...]:
-        """The replicas after the reassignment."""
-        return tuple(one for one in self.replicas if one not in self.removing)
-
-    def to_target(self, target: tuple[int, ...]) -> "ReplicaAssignment":
-        """The assignment during a reassignment to `target`: its replicas first, then those to be
-        removed.
-        """
-        whole = tuple(dict.fromkeys((*target, *self.origin)))
-        return ReplicaAssignment(
-            whole,
-            adding=tuple(one for one in whole if one not in self.origin),
-            removing=tuple(one for one in self.origin if one not in target),
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -130,21 +130,13 @@ class PartitionChanges:
             record.directories = _if_other(directories, old.directories)
         return versioned(record, self.image.level) if draft.write(record) else None
 
-    def records(
+    def made(
         self,
         wanted: Callable[[PartitionImage], Wanted | None],
         topics: Mapping[str, TopicImage] | None = None,
-    ) -> list[VersionedRecord]:
-        """What changes partitions of all topics as `wanted`, which leaves out those of `None`."""
-        every = self.image.topics if topics is None else topics
-        return list(self._records(wanted, every))
-
-    def _records(
-        self,
-        wanted: Callable[[PartitionImage], Wanted | None],
-        topics: Mapping[str, TopicImage],
     ) -> Iterator[VersionedRecord]:
-        for topic in topics.values():
+        """What changes partitions of all topics as `wanted`, which leaves out those of `None`."""
+        for topic in (self.image.topics if topics is None else topics).values():
             for index, partition in topic.partitions.items():
                 asked = wanted(partition)
                 record = None if asked is None else self.record(topic, index, asked)
@@ -344,7 +336,7 @@ def leaving(
     The last one of an ISR stays in it, and its partition has no leader.
     """
     changes = PartitionChanges(image, defaults, leaving=broker_id)
-    return changes.records(lambda one: _without_broker(one, broker_id))
+    return list(changes.made(lambda one: _without_broker(one, broker_id)))
 
 
 def _without_broker(partition: PartitionImage, broker_id: int) -> Wanted | None:
@@ -366,7 +358,7 @@ def stopped_uncleanly(
         isr = without(partition.isr, (broker_id,))
         return Wanted(isr=isr, lost_records=(broker_id,))
 
-    return PartitionChanges(image, defaults, leaving=broker_id).records(wanted)
+    return list(PartitionChanges(image, defaults, leaving=broker_id).made(wanted))
 
 
 def arriving(
@@ -374,7 +366,7 @@ def arriving(
 ) -> list[VersionedRecord]:
     """A broker is unfenced: partitions without a leader get one."""
     changes = PartitionChanges(image, defaults, arriving=broker_id)
-    return changes.records(lambda one: AS_IT_IS if one.leader == NO_LEADER else None)
+    return list(changes.made(lambda one: AS_IT_IS if one.leader == NO_LEADER else None))
 
 
 def directories_failed(
@@ -391,4 +383,4 @@ def directories_failed(
         is_there = directory_of(partition, broker_id) in directories
         return _without_broker(partition, broker_id) if is_there else None
 
-    return PartitionChanges(image, defaults, leaving=broker_id).records(wanted)
+    return list(PartitionChanges(image, defaults, leaving=broker_id).made(wanted))

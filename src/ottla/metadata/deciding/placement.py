@@ -58,6 +58,23 @@ def place(racks: Racks, partition_count: int, replication_factor: int, start: St
     return placed
 
 
+def place_also_on(
+    fenced: Racks, racks: Racks, partition_count: int, replication_factor: int, start: Start
+) -> Assignment:
+    """As `place`, with brokers that are down behind those that are up, where these are too few."""
+    missing = replication_factor - len(racks)
+    if missing <= 0 or not racks:
+        return place(racks, partition_count, replication_factor, start)
+    if missing > len(fenced):
+        every = dict(sorted({**racks, **fenced}.items()))
+        return place(every, partition_count, replication_factor, start)  # refuses it
+    waiting = _by_racks_in_turn(fenced)
+    return {
+        index: (*up, *(waiting[(index + step) % len(waiting)] for step in range(missing)))
+        for index, up in place(racks, partition_count, len(racks), start).items()
+    }
+
+
 def _by_racks_in_turn(racks: Racks) -> list[int]:
     """The brokers in an order that alternates between racks."""
     waiting: dict[str, list[int]] = {}

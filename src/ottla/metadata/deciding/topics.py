@@ -15,7 +15,7 @@ from ottla.base.ids import Uuid
 from ottla.base.partitions import CLUSTER_METADATA
 from ottla.base.turns import in_turns
 from ottla.base.values import dataclass
-from ottla.metadata.deciding.placement import Assignment, Racks, Start, place
+from ottla.metadata.deciding.placement import Assignment, Racks, Start, place_also_on
 from ottla.metadata.deciding.topic_rules import INTERNAL_TOPICS, check_name, metric_name
 from ottla.metadata.image import TopicImage
 
@@ -57,6 +57,9 @@ class TopicGrowth:
     name: str
     partition_count: int
     assignments: Sequence[Sequence[int]] | None = None
+
+
+NO_RACKS: Final[Racks] = {}
 
 
 class Defaults(NamedTuple):
@@ -150,10 +153,15 @@ def _check_grown_count(name: str, count: int, wanted: int) -> None:
 
 
 def new_assignment(
-    new: NewTopic, racks: Racks, defaults: Defaults, chance: Callable[[], int]
+    new: NewTopic,
+    racks: Racks,
+    defaults: Defaults,
+    chance: Callable[[], int],
+    fenced: Racks = NO_RACKS,
 ) -> Assignment:
     """Returns the replicas of a new topic's partitions, on brokers that are up, whose `racks` these
-    are; raises `ApiError`. `chance` returns a large random number, by which they are spread.
+    are, and where they are too few also on those that are `fenced`; raises `ApiError`. `chance`
+    returns a large random number, by which they are spread.
     """
     if new.assignments:
         if new.partition_count != -1 or new.replication_factor != -1:
@@ -162,7 +170,7 @@ def new_assignment(
                 "With replicas assigned, the partitions and the replication factor must be -1.",
             )
         assigned = {index: tuple(brokers) for index, brokers in new.assignments.items()}
-        _check_assignment(assigned, range(len(assigned)), racks)
+        _check_assignment(assigned, range(len(assigned)), {**racks, **fenced})
         check_partition_count(len(assigned))
         return assigned
     count = defaults.partition_count if new.partition_count == -1 else new.partition_count
@@ -170,12 +178,15 @@ def new_assignment(
     factor = defaults.replication_factor if factor == -1 else factor
     check_partition_count(count)
     if len(racks) < 2:
-        return place(racks, count, factor, Start())
+        return place_also_on(fenced, racks, count, factor, Start())
     index, shift = chance(), chance()
-    return place(racks, count, factor, Start(index=index % len(racks), shift=shift % len(racks)))
+    start = Start(index=index % len(racks), shift=shift % len(racks))
+    return place_also_on(fenced, racks, count, factor, start)
 
 
-def added_assignment(growth: TopicGrowth, topic: TopicImage | None, racks: Racks) -> Assignment:
+def added_assignment(
+    growth: TopicGrowth, topic: TopicImage | None, racks: Racks, fenced: Racks = NO_RACKS
+) -> Assignment:
     """Returns the replicas of the partitions that a topic gets; raises `ApiError`."""
     if topic is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -183,10 +194,11 @@ def added_assignment(growth: TopicGrowth, topic: TopicImage | None, racks: Racks
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"'{topic.name}' is internal.")
     count, wanted = topic.partition_count, growth.partition_count
     _check_grown_count(topic.name, count, wanted)
-    added, first = range(count, wanted), topic.partitions[min(topic.partitions)].replicas
+    added, one = range(count, wanted), topic.partitions[min(topic.partitions)]
+    first = tuple(broker for broker in one.replicas if broker not in one.removing)
     if growth.assignments is not None:
         assigned = dict(enumerate(map(tuple, growth.assignments), count))
-        _check_assignment(assigned, added, racks)
+        _check_assignment(assigned, added, {**racks, **fenced})
         if any(len(replicas) != len(first) for replicas in assigned.values()):
             raise ApiError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
@@ -195,7 +207,8 @@ def added_assignment(growth: TopicGrowth, topic: TopicImage | None, racks: Racks
         return assigned
     # As Kafka: from the first broker at or after the one that leads the first partition.
     index = next((at for at, one in enumerate(racks) if one >= first[0]), 0)
-    return place(racks, len(added), len(first), Start(index=index, shift=index, partition=count))
+    start = Start(index=index, shift=index, partition=count)
+    return place_also_on(fenced, racks, len(added), len(first), start)
 
 
 def _check_assignment(assigned: Assignment, wanted: range, brokers: Collection[int]) -> None:

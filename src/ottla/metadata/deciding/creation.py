@@ -1,0 +1,97 @@
+"""Creates, extends and deletes topics of a KRaft cluster, as records.
+
+Kafka's counterpart: `ReplicationControlManager`: `createTopics`, `createPartitions`,
+`deleteTopics`.
+"""
+
+from collections.abc import Callable, Iterator
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.ids import Uuid
+from ottla.base.resource_kinds import ResourceKind
+from ottla.metadata.deciding.partition_changes import is_live
+from ottla.metadata.deciding.placement import Assignment
+from ottla.metadata.deciding.placing import fenced_racks, live_racks
+from ottla.metadata.deciding.topics import (
+    Defaults,
+    NewTopic,
+    TopicGrowth,
+    added_assignment,
+    check_new_name,
+    new_assignment,
+)
+from ottla.metadata.directories import first_directory
+from ottla.metadata.image import NO_CONFIGS, MetadataImage, PartitionImage
+from ottla.metadata.image_changes import config_records, partition_record, topic_records
+from ottla.metadata.record_versions import VersionedRecord
+from ottla.metadata.records import TopicRecord
+
+
+def create_topic(
+    image: MetadataImage,
+    new: NewTopic,
+    topic_id: Uuid,
+    defaults: Defaults,
+    chance: Callable[[], int],
+) -> list[VersionedRecord]:
+    """Returns the records of a new topic, whose settings are valid; raises `ApiError`.
+
+    Brokers that are fenced get replicas where the others do not suffice, and lead none.
+    """
+    check_new_name(new.name, image.topics)
+    assigned = new_assignment(new, live_racks(image), defaults, chance, fenced_racks(image))
+    return [
+        (TopicRecord(name=new.name, topic_id=topic_id), 0),
+        *config_records(ResourceKind.TOPIC, new.name, NO_CONFIGS, new.settings),
+        *_partitions(image, topic_id, assigned, is_manual=bool(new.assignments)),
+    ]
+
+
+def grow_topic(image: MetadataImage, growth: TopicGrowth) -> list[VersionedRecord]:
+    """Returns the records of a topic's new partitions; raises `ApiError`."""
+    topic = image.topics.get(growth.name)
+    assigned = added_assignment(growth, topic, live_racks(image), fenced_racks(image))
+    assert topic is not None
+    is_manual = growth.assignments is not None
+    return list(_partitions(image, topic.topic_id, assigned, is_manual=is_manual))
+
+
+def delete_topic(image: MetadataImage, name: str) -> list[VersionedRecord]:
+    """Returns the records that remove a topic and its settings; raises `ApiError`."""
+    topic = image.topics.get(name)
+    if topic is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return list(topic_records(topic, None, image.level))
+
+
+def _partitions(
+    image: MetadataImage, topic_id: Uuid, assigned: Assignment, *, is_manual: bool
+) -> Iterator[VersionedRecord]:
+    for index, replicas in assigned.items():
+        isr = tuple(one for one in replicas if is_live(image, one))
+        if not isr:
+            raise _no_leader(index, len(replicas), is_manual=is_manual)
+        partition = PartitionImage(
+            replicas=replicas,
+            isr=isr,
+            leader=isr[0],
+            leader_epoch=0,
+            partition_epoch=0,
+            directories=tuple(first_directory(image.brokers.get(one)) for one in replicas),
+        )
+        yield partition_record(topic_id, index, partition, image.level)
+
+
+def _no_leader(index: int, factor: int, *, is_manual: bool) -> ApiError:
+    if is_manual:
+        return ApiError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "All brokers specified in the manual partition assignment for partition "
+            f"{index} are fenced or in controlled shutdown.",
+        )
+    return ApiError(
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+        f"Unable to replicate the partition {factor} time(s): All brokers are currently fenced or "
+        "in controlled shutdown.",
+    )
