@@ -13,10 +13,12 @@ from random import Random
 from threading import Event
 from typing import Any, TypeVar
 
-from ottla.base.clock import SystemClock
+from ottla.base.clock import SystemClock, read_clock
 from ottla.base.errors import ApiError, UnreachableError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.timestamps import Timestamps
+from ottla.broker.metadata.log import SnapshotLimits
+from ottla.broker.metadata.quorum_snapshots import QuorumSnapshots
 from ottla.cluster.quorum.quorum_thread import Published, QuorumParts, QuorumThread
 from ottla.codec.primitives import Output
 from ottla.codec.schema import Message, reader
@@ -148,6 +150,9 @@ class Node:
                 elections=opened.elections,
                 election=opened.election,
                 history=opened.history,
+                snapshots=QuorumSnapshots(
+                    opened.log, quorum.snapshot_limits, read_clock(SystemClock())
+                ),
                 connect=partial(_Connection, quorum, self),
                 clock=SystemClock(),
                 random_below=Random(self.id).randrange,
@@ -304,6 +309,7 @@ class QuorumNodes:
             "append_linger_ms": 1,
             **times,
         }
+        self.snapshot_limits = SnapshotLimits()
         self.voter_ids = tuple(range(1, count + 1))
         self.settings_voters = (
             NO_VOTERS

@@ -168,10 +168,7 @@ def _metadata_log(
             node_id=opened.node_id,
             now_ms=options.now_ms,
             refusal=found.refusal,
-            limits=SnapshotLimits(
-                bytes_between=config.metadata_log_max_record_bytes_between_snapshots,
-                retention_bytes=config.metadata_max_retention_bytes,
-            ),
+            limits=SnapshotLimits.of(config),
         ),
     )
     if found.refusal_reason is not None:

@@ -30,6 +30,7 @@ from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
 
 if TYPE_CHECKING:
+    from ottla.config.broker import BrokerConfig
     from ottla.metadata.image_changes import VersionedRecord
     from ottla.metadata.log_files import ReadLog
 
@@ -63,6 +64,15 @@ class SnapshotLimits:
     retention_bytes: int = 100 << 20
     """-1 keeps any number."""
     retention_ms: int = 604_800_000
+
+    @classmethod
+    def of(cls, config: "BrokerConfig") -> "SnapshotLimits":
+        return cls(
+            bytes_between=config.metadata_log_max_record_bytes_between_snapshots,
+            interval_ms=config.metadata_log_max_snapshot_interval_ms,
+            retention_bytes=config.metadata_max_retention_bytes,
+            retention_ms=config.metadata_max_retention_ms,
+        )
 
 
 class Place(Protocol):

@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 
 from ottla.base.files import Buffer, File, FileSystem, join, remove_if_present, sync_file
 from ottla.base.values import dataclass
+from ottla.config.broker import BrokerConfig
 from ottla.quorum.messages import SnapshotId
 from ottla.record.batch import batch_at, whole_size
 from ottla.storage.files.metadata_files import SNAPSHOT_NAME
@@ -36,6 +37,10 @@ class SegmentLimits:
 
     size: int = 1 << 30
     age_ms: int = 604_800_000
+
+    @classmethod
+    def of(cls, config: BrokerConfig) -> "SegmentLimits":
+        return cls(size=config.metadata_log_segment_bytes, age_ms=config.metadata_log_segment_ms)
 
 
 DEFAULT_LIMITS: Final = SegmentLimits()

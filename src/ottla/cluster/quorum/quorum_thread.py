@@ -19,11 +19,13 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError
 from ottla.base.timestamps import Timestamps
 from ottla.base.values import dataclass
+from ottla.broker.metadata.quorum_snapshots import QuorumSnapshots, SnapshotWork
 from ottla.cluster.peers import Connect
 from ottla.cluster.quorum.committed_image import CommittedImage
 from ottla.cluster.quorum.log_syncs import LogSyncs
 from ottla.cluster.quorum.quorum_channels import ChannelParts, QuorumChannels
 from ottla.cluster.quorum.quorum_status import ElectionNotes, QuorumStatus, status_of
+from ottla.cluster.quorum.snapshotting import Snapshotting
 from ottla.codec.api_messages import encode_record
 from ottla.metadata.changes import ImageChanges
 from ottla.metadata.image import MetadataImage
@@ -108,9 +110,9 @@ class QuorumParts(Generic[ControllerT]):
     (`broker/metadata/quorum_opening.py`), `protocol` is the security protocol of the controllers'
     listeners, and `connect` has `controller.quorum.request.timeout.ms` as its time limit.
 
-    A broker has no `new_controller` (image, end of the log, epoch, time). `complain` gets a line
-    for people. `failed` is called once, in the thread, if this node's part in the quorum ends by
-    itself.
+    Without `snapshots` none are made. A broker has no `new_controller` (image, end of the log,
+    epoch, time). `complain` gets a line for people. `failed` is called once, in the thread, if this
+    node's part in the quorum ends by itself.
     """
 
     options: QuorumOptions
@@ -118,6 +120,7 @@ class QuorumParts(Generic[ControllerT]):
     elections: ElectionStore
     election: ElectionState | None
     history: VoterHistory
+    snapshots: QuorumSnapshots | None = None
     connect: Connect
     protocol: str = "PLAINTEXT"
     clock: Clock
@@ -196,6 +199,7 @@ class QuorumThread(Generic[ControllerT]):
         )
         self._syncs = LogSyncs(parts.log.sync, self._synced)
         self._unsynced: SyncLog | None = None
+        self._snapshotting = Snapshotting(parts.snapshots, self._snapshot_written)
         # What is told
         self._listeners: list[Callable[[Published], None]] = []
         self._published: Published | None = None
@@ -363,6 +367,7 @@ class QuorumThread(Generic[ControllerT]):
             _guarded(self._refuse, asker)
         self._channels.stop()
         self._syncs.stop()
+        self._snapshotting.stop()
         self._leader = Known(self._leader.epoch)
         self._status = replace(self._status, state="resigned", is_active_controller=False)
 
@@ -450,6 +455,18 @@ class QuorumThread(Generic[ControllerT]):
 
         self._post(_Input(run, nothing))
 
+    def _snapshot_written(self, work: SnapshotWork, error: Exception | None) -> None:
+        """Called by the thread that has written a snapshot."""
+
+        def run() -> None:
+            if error is not None:
+                raise error
+            self._snapshotting.made(self._quorum, work)
+            while effects := self._snapshotting.delete(self._quorum, self._now()):
+                self._carry_out(effects)
+
+        self._post(_Input(run, nothing))
+
     def _leader_changed(self, effect: LeaderChanged) -> None:
         self._leader = self._quorum.node.known()
         self._has_news = True
@@ -495,6 +512,7 @@ class QuorumThread(Generic[ControllerT]):
         image, changes, is_whole = self._committed.take()
         published = Published(image, changes, self._leader, self._quorum.high_watermark, is_whole)
         self._published = published
+        self._snapshotting.begin_if_due(self._quorum, image, self._now())
         for listener in self._listeners:
             _guarded(listener, published)
 
