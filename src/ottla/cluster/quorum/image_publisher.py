@@ -77,7 +77,9 @@ class ImagePublisher:
     def publish(self, published: Published) -> None:
         """Has an image applied soon: the newest, if several wait."""
         with self._lock:
-            self._waiting = published
+            earlier, self._waiting = self._waiting, published
+            if earlier is not None:
+                self._waiting = _together(earlier, published)
         self._worker.wake()
 
     @property
@@ -98,13 +100,14 @@ class ImagePublisher:
         if published is None or not self._may_begin(published):
             return IDLE_S
         try:
-            self._apply(published.image)
+            self._apply(published)
         except StoppedError:
             return IDLE_S
         except Exception:
             logger.exception("could not apply the cluster's metadata; it is tried again")
             with self._lock:
-                self._waiting = self._waiting or published
+                later = self._waiting
+                self._waiting = published if later is None else _together(published, later)
             return RETRY_S
         self._told.applied()
         return 0.0
@@ -114,10 +117,10 @@ class ImagePublisher:
         is_newest = 0 <= published.high_watermark <= published.image.end_offset
         return self._is_caught_up or is_newest
 
-    def _apply(self, image: MetadataImage) -> None:
-        if image is self._known and self._is_caught_up:
-            return
-        changes = ImageChanges.between(self._known, image)
+    def _apply(self, published: Published) -> None:
+        image, changes = published.image, published.changes
+        if published.is_whole or not self._is_caught_up:
+            changes = ImageChanges.between(self._known, image)
         self._turn.is_kept = False
         self._enter()
         token = CURRENT.set(self._turn)
@@ -144,3 +147,10 @@ class ImagePublisher:
         self._enter()
         if is_stopping and not self._turn.is_kept:
             raise StoppedError
+
+
+def _together(earlier: Published, later: Published) -> Published:
+    return later._replace(
+        changes=earlier.changes.then(later.changes),
+        is_whole=earlier.is_whole or later.is_whole,
+    )

@@ -12,6 +12,7 @@ from ottla.broker.broker import Broker
 from ottla.cluster.place import Place
 from ottla.cluster.quorum.image_publisher import Counterparts, ImagePublisher
 from ottla.cluster.quorum.quorum_thread import Published
+from ottla.metadata.changes import ImageChanges
 from ottla.metadata.image import MetadataImage
 from ottla.quorum.messages import Known
 from ottla.testing import FakeFileSystem
@@ -44,6 +45,7 @@ class NotingLock:
 
 class Publishing:
     def __init__(self, broker: Broker) -> None:
+        self._known = broker.image_store.image
         self.lock = NotingLock(broker)
         self.wakes: list[None] = []
         self.applied: list[int] = []
@@ -65,7 +67,9 @@ class Publishing:
 
     def publish(self, image: MetadataImage, high_watermark: int | None = None) -> None:
         end = image.end_offset if high_watermark is None else high_watermark
-        self.publisher.publish(Published(image, Known(1), end, is_whole=False))
+        changes = ImageChanges.between(self._known, image)
+        self._known = image
+        self.publisher.publish(Published(image, changes, Known(1), end, is_whole=False))
 
 
 def _nobody(*_: object) -> None:
@@ -96,6 +100,28 @@ def test_the_first_image_is_that_of_all_that_was_committed() -> None:
     assert publishing.applied == [newest.end_offset]
     assert TopicPartition("orders", 0) in replicas_of(broker).manager.partitions
     assert publishing.wakes
+
+
+def test_what_is_published_later_is_applied_with_all_that_waited() -> None:
+    images = ScriptedImages()
+    broker = open_quorum_member(FakeFileSystem())
+    publishing = Publishing(broker)
+    with running(publishing) as publisher:
+        publishing.publish(images.create("orders", 70, (1,), (1,)))
+        wait_until(lambda: publisher.is_caught_up)
+        with publishing.lock:
+            publishing.publish(images.change(70, 0, isr=[1, 2]))
+            publishing.publish(images.change(70, 1, isr=[1, 2]))
+            publishing.publish(images.create("paid", 71, (1,)))
+        end = images.image.end_offset
+        wait_until(lambda: publishing.applied and publishing.applied[-1] == end)
+    manager = replicas_of(broker).manager
+    epochs = {place: one.partition_epoch for place, one in manager.partitions.items()}
+    assert epochs == {
+        TopicPartition("orders", 0): 1,
+        TopicPartition("orders", 1): 1,
+        TopicPartition("paid", 0): 0,
+    }
 
 
 def test_of_several_images_that_wait_only_the_newest_is_applied() -> None:
