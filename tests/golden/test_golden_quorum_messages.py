@@ -99,7 +99,7 @@ def test_requests_and_responses_of_a_quorum_have_as_values_all_that_they_say() -
             else:
                 answer = answer_of(request, response)
             if header.api_key == ApiKey.FETCH:
-                respond = partial(respond, message.topics)
+                respond = partial(respond, message.topics, version)
             errors[answer.error] += 1
             assert encoded(respond(answer), version) == encoded(response, version), one.line
     assert set(counts) == set(HANDLERS)

@@ -56,6 +56,7 @@ from ottla.server.orders import (
     vote,
 )
 from ottla.testing import CrashMode, FakeFileSystem
+from ottla.testing.broken_disk import BreakableFileSystem
 from tests.support.brokers import disk, id_of
 from tests.support.patience import PATIENCE_S, wait_until
 from tests.support.quorum_logs import QuorumDirectory
@@ -121,6 +122,7 @@ class Node:
         self.quorum = quorum
         self.id = node_id
         self.is_voter = is_voter
+        self.cluster_id = CLUSTER_ID
         self.disk: FakeFileSystem = disk("/d")
         self.directory_id: Uuid = id_of(100 + node_id) if quorum.is_dynamic else ZERO_UUID
         self.is_up = False
@@ -134,11 +136,12 @@ class Node:
     def start(self) -> None:
         quorum = self.quorum
         self.published = []
-        self.used = QuorumDirectory(self.disk, voters=quorum.settings_voters)
+        self.files = BreakableFileSystem(self.disk)
+        self.used = QuorumDirectory(self.files, voters=quorum.settings_voters)
         opened = self.used.opened
         options = QuorumOptions(
             key=ReplicaKey(self.id, self.directory_id),
-            cluster_id=CLUSTER_ID,
+            cluster_id=self.cluster_id,
             endpoints=(endpoint_of(self.id),) if self.is_voter else (),
             bootstrap=tuple(endpoint_of(one) for one in quorum.voter_ids),
             **quorum.times,
@@ -191,14 +194,14 @@ class Node:
         header, position = read_request_header(frame)
         key = ApiKey(header.api_key)
         message, _ = reader(request_class(key), header.api_version)(frame, position)
-        response = self._response(key, message)
+        response = self._response(key, header.api_version, message)
         if response is None:
             return None
         output = Output()
         encode_response(header, response, output)
         return bytes(output.read_all())[4:]
 
-    def _response(self, key: ApiKey, message: Any) -> Message | None:
+    def _response(self, key: ApiKey, version: int, message: Any) -> Message | None:
         if key is ApiKey.API_VERSIONS:
             return self._versions()
         if key is ApiKey.DESCRIBE_CLUSTER:
@@ -216,7 +219,7 @@ class Node:
         self.thread.receive(request, answered)
         if not has_come.wait(PATIENCE_S):
             return None
-        more = (message.topics,) if key is ApiKey.FETCH else ()
+        more = (message.topics, version) if key is ApiKey.FETCH else ()
         response: Message = handler.response_of(*more, *found)
         return response
 
@@ -323,8 +326,9 @@ class QuorumNodes:
         for node in self.nodes.values():
             node.start()
 
-    def add_observer(self, node_id: int) -> Node:
+    def add_observer(self, node_id: int, cluster_id: str = CLUSTER_ID) -> Node:
         node = self.nodes[node_id] = Node(self, node_id, is_voter=False)
+        node.cluster_id = cluster_id
         node.start()
         return node
 
@@ -334,6 +338,10 @@ class QuorumNodes:
         for node in self.nodes.values():
             if node.is_up:
                 node.stop()
+
+    def serve(self, node: Node) -> NodeServer:
+        server = self.servers[node.id] = NodeServer(node)
+        return server
 
     @property
     def up(self) -> list[Node]:

@@ -6,6 +6,7 @@ fetches this log there.
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.codec.schema import Message
@@ -30,10 +31,16 @@ from ottla.server.orders.quorum_values import (
     only_partition,
 )
 
+FIRST_VERSION: Final = 12
+FIRST_WITH_ENDPOINTS: Final = 16
+"""The first versions with the leader's id, and with where it is."""
+
 
 def handle(request: FetchRequest, context: RequestContext) -> Message | PendingAnswer:
-    respond = partial(response_of, request.topics)
-    return answered_by_quorum(request_of(request), context, respond, _invalid)
+    version = context.api_version
+    asked = request_of(request) if version >= FIRST_VERSION else None
+    respond = partial(response_of, request.topics, version)
+    return answered_by_quorum(asked, context, respond, _invalid)
 
 
 def _invalid() -> FetchResponse:
@@ -60,7 +67,7 @@ def request_of(message: FetchRequest) -> Fetch | None:
     )
 
 
-def response_of(asked: Sequence[FetchTopic], answer: FetchAnswer) -> FetchResponse:
+def response_of(asked: Sequence[FetchTopic], version: int, answer: FetchAnswer) -> FetchResponse:
     """`asked` is the topic of the request: the response names it in the same way."""
     if answer.error is ErrorCode.INCONSISTENT_CLUSTER_ID:
         return FetchResponse(error_code=answer.error)
@@ -79,7 +86,8 @@ def response_of(asked: Sequence[FetchTopic], answer: FetchAnswer) -> FetchRespon
     found = FetchableTopicResponse(
         topic=topic.topic, topic_id=topic.topic_id, partitions=[partition]
     )
-    return FetchResponse(responses=[found], node_endpoints=node_endpoints(NodeEndpoint, known))
+    places = node_endpoints(NodeEndpoint, known) if version >= FIRST_WITH_ENDPOINTS else []
+    return FetchResponse(responses=[found], node_endpoints=places)
 
 
 def _epoch_end(epoch: int, end_offset: int) -> EpochEndOffset:

@@ -1,12 +1,18 @@
 """Nodes of a quorum elect a leader, and what its controller decides is what all of them know."""
 
+import logging
 from collections.abc import Iterator
 
 import pytest
+from click.testing import CliRunner
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError
+from ottla.base.errors import ApiError, StorageError
 from ottla.broker.metadata.log import SnapshotLimits
+from ottla.cli.main import cli
+from ottla.cluster.quorum.quorum_thread import Published
+from ottla.protocol.api_keys import ApiKey
+from tests.support.brokers import disk
 from tests.support.metadata import image_of
 from tests.support.patience import wait_until
 from tests.support.quorum_nodes import QuorumNodes
@@ -65,3 +71,148 @@ def test_snapshots_replace_the_log_and_whoever_was_away_gets_one() -> None:
         assert not any(one.complaints or one.failures for one in quorum.up)
     finally:
         quorum.stop()
+
+
+def test_a_killed_leader_takes_nothing_with_it_that_was_acknowledged(quorum: QuorumNodes) -> None:
+    names = [f"t{one}" for one in range(20)]
+    for name in names[:10]:
+        quorum.create(name)
+    first = quorum.leader()
+    first.kill()
+    for name in names[10:]:
+        quorum.create(name)
+    second = quorum.leader()
+    assert second is not first
+    first.start()
+    quorum.await_topics(*names)
+    assert f"nothing was heard of leader {first.id}" in second.thread.status().election_reason
+    assert first.thread.status().state == "follower"
+
+
+def test_a_leader_that_stops_is_followed_at_once() -> None:
+    nodes = QuorumNodes(fetch_timeout_ms=600_000, election_timeout_ms=300)
+    nodes.start()
+    try:
+        first = nodes.leader()
+        first.stop()
+        second = nodes.leader()
+        assert second.thread.status().election_reason.endswith("has resigned")
+        nodes.create("a")
+    finally:
+        nodes.stop()
+
+
+def test_a_leader_without_a_majority_acknowledges_nothing(quorum: QuorumNodes) -> None:
+    quorum.create("a")
+    first = quorum.leader()
+    first.is_cut_off = True
+    refused = first.ask(lambda controller: controller.create("lost"))
+    assert isinstance(refused, ApiError)
+    assert refused.code == ErrorCode.NOT_CONTROLLER
+    others = [one for one in quorum.up if one is not first]
+    second = quorum.leader(others)
+    created = second.ask(lambda controller: controller.create("b"))
+    assert isinstance(created, int)
+    first.is_cut_off = False
+    quorum.await_topics("a", "b")
+    assert "lost" not in first.image.topics
+    assert second.ask(lambda controller: controller.create("lost")) == created + 1
+
+
+def test_an_observer_follows_from_a_log_and_later_ones_too(quorum: QuorumNodes) -> None:
+    quorum.create("a")
+    observer = quorum.add_observer(11)
+    quorum.await_topics("a")
+    quorum.create("b")
+    quorum.await_topics("a", "b")
+    assert observer.thread.status().state == "observer"
+    leader = quorum.leader()
+    wait_until(lambda: leader.thread.status().observer_count == 1)
+    late: list[Published] = []
+    observer.thread.follow(late.append)
+    wait_until(lambda: late)
+    assert late[0].is_whole
+    assert late[0].image == observer.image
+
+
+def test_a_follower_that_has_lost_its_log_gets_it_again(quorum: QuorumNodes) -> None:
+    quorum.create("a")
+    quorum.await_topics("a")
+    lost = next(one for one in quorum.up if one is not quorum.leader())
+    lost.stop()
+    lost.disk = disk("/d")
+    quorum.create("b")
+    lost.start()
+    quorum.await_topics("a", "b")
+    assert lost.thread.status().end_offset >= quorum.leader().thread.status().high_watermark - 1
+
+
+def test_a_controller_that_fails_gives_way_to_another(
+    quorum: QuorumNodes, caplog: pytest.LogCaptureFixture
+) -> None:
+    quorum.create("a")
+    first = quorum.leader()
+    epoch = first.thread.status().epoch
+    with caplog.at_level(logging.CRITICAL, logger="ottla"):
+        failed = first.ask(lambda controller: controller.create("fault"))
+    assert isinstance(failed, ApiError)
+    assert failed.code == ErrorCode.UNKNOWN_SERVER_ERROR
+    quorum.create("b")
+    assert quorum.leader().thread.status().epoch > epoch
+    quorum.await_topics("a", "b")
+    assert not first.failures
+
+
+def test_a_disk_that_fails_ends_the_part_of_its_node_and_of_no_other(quorum: QuorumNodes) -> None:
+    quorum.create("a")
+    first = quorum.leader()
+    first.files.fail_syncs()
+    refused = first.ask(lambda controller: controller.create("b"))
+    assert isinstance(refused, ApiError)
+    assert refused.code == ErrorCode.NOT_CONTROLLER
+    wait_until(lambda: first.failures)
+    (line,) = first.complaints
+    assert line.startswith("this node's part in the quorum has ended: ")
+    assert "/d" in line
+    assert isinstance(first.failures[0], StorageError)
+    assert isinstance(first.ask(lambda controller: controller.look()), ApiError)
+    first.is_up = False
+    quorum.create("c")  # b may have been committed by the others.
+    quorum.await_topics("a", "c")
+
+
+def test_voters_that_know_no_pre_vote_are_asked_for_their_vote_at_once() -> None:
+    nodes = QuorumNodes()
+    for one in (1, 2):
+        nodes.nodes[one].newest = {ApiKey.VOTE: 0, ApiKey.FETCH: 12}
+    nodes.start()
+    try:
+        nodes.create("a")
+        nodes.await_topics("a")
+    finally:
+        nodes.stop()
+
+
+def test_a_node_of_another_cluster_is_told_to_people_once(quorum: QuorumNodes) -> None:
+    quorum.create("a")
+    stranger = quorum.add_observer(12, cluster_id="another-cluster-for-ts")
+    wait_until(lambda: len(stranger.complaints) >= 3)
+    assert sorted(stranger.complaints) == [
+        f"node {one} at node:{9000 + one} refuses this node of the quorum: "
+        f"INCONSISTENT_CLUSTER_ID: {ErrorCode.INCONSISTENT_CLUSTER_ID.description}"
+        for one in (1, 2, 3)
+    ]
+
+
+def test_commands_show_the_quorum_and_follow_its_log(quorum: QuorumNodes) -> None:
+    quorum.create("a")
+    quorum.create("b")
+    leader = quorum.leader()
+    addresses = [f"127.0.0.1:{quorum.serve(one).port}" for one in quorum.up]
+    status = CliRunner().invoke(cli, ["cluster", "status", "--controllers", ",".join(addresses)])
+    assert status.exit_code == 0, status.output
+    assert f"node {leader.id} leads epoch {leader.thread.status().epoch}: 3 voters" in status.output
+    shown = CliRunner().invoke(cli, ["metadata", "follow", ",".join(addresses), "--once"])
+    assert shown.exit_code == 0, shown.output
+    assert "TopicRecord(name='a'" in shown.output
+    assert "TopicRecord(name='b'" in shown.output
