@@ -6,6 +6,7 @@ from itertools import count
 from ottla.base.timestamps import Timestamps
 from ottla.broker.controlling.active_controller import ActiveController, ControllerParts
 from ottla.config.broker import broker_config
+from ottla.metadata.deciding.features import Quorum
 from ottla.metadata.image import METADATA_VERSION, MetadataImage
 from ottla.metadata.image_changes import VersionedRecord
 from ottla.metadata.records import FeatureLevelRecord
@@ -13,6 +14,7 @@ from ottla.metadata.replay import MetadataReplay
 
 BEGUN = Timestamps(now_ms=1_000_000, monotonic_ms=1000.0)
 LEVEL = 25
+CLUSTER_ID = "a-cluster-for-tests-01"
 
 
 def levels(**features: int) -> list[VersionedRecord]:
@@ -37,11 +39,13 @@ class AloneInQuorum:
         self.config = broker_config(settings)
         self.parts = ControllerParts(
             node_id=1,
+            cluster_id=CLUSTER_ID,
             config=lambda: self.config,
             new_id=lambda: next(ids).to_bytes(16, "big"),
             chance=lambda: 0,
             bootstrap=bootstrap or levels(metadata_version=LEVEL),
             complain=self.complaints.append,
+            quorum=lambda: Quorum(1, [1]),
         )
         self.begun_with = MetadataImage() if image is None else image
         self.log: list[list[VersionedRecord]] = []

@@ -5,6 +5,7 @@ image, and leave records to be appended. They return a result, or raise `ApiErro
 nothing. Kafka's counterpart: `QuorumController`.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from math import inf
 from typing import TypeVar
@@ -15,14 +16,24 @@ from ottla.base.values import dataclass
 from ottla.broker.configs.config_changes import ResourceAlteration
 from ottla.broker.controlling.access_verbs import AccessVerbs
 from ottla.broker.controlling.activation import activation_records
+from ottla.broker.controlling.duties import Duties, Duty
+from ottla.broker.controlling.node_changes import NodeChanges
 from ottla.broker.controlling.outcomes import Outcome
 from ottla.broker.controlling.pending_records import PendingRecords
 from ottla.broker.controlling.setting_changes import SettingChanges
 from ottla.broker.quotas.quota_changes import QuotaAlteration, altered_quotas, with_quotas
 from ottla.broker.security.access_changes import AccessChanges
 from ottla.config.broker import BrokerConfig
+from ottla.metadata.deciding.controllers import ControllerRegistrationRequest
+from ottla.metadata.deciding.features import FeatureUpdate, Quorum
+from ottla.metadata.deciding.heartbeats import HeartbeatAnswer, HeartbeatRequest
+from ottla.metadata.deciding.idling import idle_records
+from ottla.metadata.deciding.producer_ids import ProducerIds
+from ottla.metadata.deciding.registration import RegistrationRequest
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.image_changes import VersionedRecord
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -31,16 +42,18 @@ T = TypeVar("T")
 class ControllerParts:
     """What an active controller is given by its node.
 
-    `bootstrap` is what a new log begins with, `chance` returns a large random number, and
-    `complain` takes a line for people.
+    `bootstrap` is what a new log begins with, `chance` returns a large random number, `complain`
+    takes a line for people, and `quorum` says who votes, and what this controller supports.
     """
 
     node_id: int
+    cluster_id: str
     config: Callable[[], BrokerConfig]
     new_id: Callable[[], Uuid]
     chance: Callable[[], int]
     bootstrap: Sequence[VersionedRecord]
     complain: Callable[[str], None]
+    quorum: Callable[[], Quorum]
 
 
 class ActiveController(AccessVerbs):
@@ -63,8 +76,12 @@ class ActiveController(AccessVerbs):
         self._pending = PendingRecords(image, end_offset, epoch)
         super().__init__(AccessChanges(self._pending, parts.new_id))
         self._settings = SettingChanges(self._pending, parts.config)
-        for records in activation_records(image, parts.bootstrap):
+        min_isr = parts.config().topic_defaults.min_insync_replicas
+        for records in activation_records(image, parts.bootstrap, min_isr):
             self._pending.write_parts(records)
+        self._nodes = NodeChanges(self._pending, parts.config, parts.cluster_id, parts.quorum, at)
+        self._duties = Duties(self._all_duties(), at.monotonic_ms)
+        self._idle_since = self.end_offset
 
     # What was decided
 
@@ -91,11 +108,65 @@ class ActiveController(AccessVerbs):
     @property
     def deadline_ms(self) -> float:
         """The monotonic time at which `advance` has something to do."""
-        return inf
+        return min(self._nodes.deadline_ms, self._duties.deadline_ms)
 
     def advance(self, at: Timestamps) -> None:
         """Notes the time, which the next verbs have, and does what is due."""
         self._at = at
+        for broker_id in self._nodes.fence_silent(at):
+            logger.info("broker %d is fenced: it was not heard within its session", broker_id)
+        self._duties.advance(at.monotonic_ms)
+
+    def _all_duties(self) -> list[Duty]:
+        config = self._parts.config
+        return [
+            Duty(lambda: config().metadata_max_idle_interval_ms or inf, self._show_life),
+            Duty(lambda: config().delegation_token_expiry_check_interval_ms, self._end_tokens),
+        ]
+
+    def _show_life(self) -> bool:
+        """Writes a record if nothing was written in an interval, by which brokers see that they
+        are not behind.
+        """
+        if self._idle_since == self.end_offset:
+            self._pending.write(idle_records(self.image))
+        self._idle_since = self.end_offset
+        return False
+
+    def _end_tokens(self) -> bool:
+        self._security.end_expired_tokens(self._at.now_ms)
+        return False
+
+    # Nodes
+
+    def register_broker(self, request: RegistrationRequest) -> int:
+        """Returns the broker's epoch."""
+        return self._nodes.register_broker(request, self._at)
+
+    def heartbeat(self, request: HeartbeatRequest) -> HeartbeatAnswer:
+        """Says whether a broker may serve, or stop; its session begins again."""
+        return self._nodes.heartbeat(request, self._at)
+
+    def unregister_broker(self, broker_id: int) -> None:
+        """Forgets a broker, which will not come back."""
+        self._nodes.unregister_broker(broker_id)
+
+    def register_controller(self, request: ControllerRegistrationRequest) -> None:
+        self._nodes.register_controller(request)
+
+    def allocate_producer_ids(self, broker_id: int, epoch: int) -> ProducerIds:
+        return self._nodes.allocate_producer_ids(broker_id, epoch)
+
+    def update_features(
+        self, updates: Sequence[FeatureUpdate], *, validate_only: bool
+    ) -> Sequence[Outcome]:
+        """All are made or none; returns the outcome of each."""
+        return self._nodes.update_features(updates, validate_only=validate_only)
+
+    def take_kraft_version(self) -> int | None:
+        """The `kraft.version` that the quorum is to be raised to, which writes that by itself."""
+        wanted, self._nodes.kraft_version = self._nodes.kraft_version, None
+        return wanted
 
     # Settings and quotas
 

@@ -12,7 +12,7 @@ from typing import Final
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.broker.metadata.image_store import Decision, check_level
-from ottla.metadata.image import FIRST_WITH_TRANSACTIONS, METADATA_VERSION, MetadataImage
+from ottla.metadata.image import FIRST_WITH_TRANSACTIONS, MetadataImage
 from ottla.metadata.image_changes import VersionedRecord
 from ottla.metadata.log_writing import RECORDS_PER_BATCH, in_transaction
 from ottla.metadata.replay import MetadataReplay
@@ -34,7 +34,7 @@ class PendingRecords:
     @property
     def level(self) -> int:
         """The cluster's `metadata.version`, by which records have their versions."""
-        return self.image.features.get(METADATA_VERSION, 0)
+        return self.image.level
 
     def check_level(self, what: str, least: int) -> None:
         check_level(self.level, what, least)

@@ -5,8 +5,7 @@ other settings have to say to a change, that node checks before it forwards the 
 counterparts: `ConfigurationControlManager`, `ControllerConfigurationValidator`.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -25,13 +24,12 @@ from ottla.broker.controlling.pending_records import PendingRecords
 from ottla.config.any_setting import setting_row
 from ottla.config.broker import BrokerConfig, broker_settings
 from ottla.config.setting import SettingError
+from ottla.metadata.deciding.partition_changes import MIN_ISR
 from ottla.metadata.deciding.topic_rules import check_name
 from ottla.metadata.image import ALL_BROKERS, Configs, MetadataImage
 from ottla.metadata.image_changes import VersionedRecord, config_records
+from ottla.metadata.levels import ELR_VERSION
 from ottla.metadata.records import ClearElrRecord, ConfigRecord
-
-MIN_ISR: Final = "min.insync.replicas"
-ELR_FEATURE: Final = "eligible.leader.replicas.version"
 
 
 class SettingChanges:
@@ -61,7 +59,7 @@ class SettingChanges:
 
     @property
     def _has_elr(self) -> bool:
-        return self._pending.image.features.get(ELR_FEATURE, 0) > 0
+        return self._pending.image.features.get(ELR_VERSION, 0) > 0
 
     def _records(self, wanted: ResourceAlteration) -> list[VersionedRecord]:
         """Raises `ApiError`."""
@@ -158,16 +156,3 @@ def _cleared(records: Sequence[VersionedRecord]) -> list[VersionedRecord]:
         and (record.resource_type == ResourceKind.TOPIC or record.resource_name == ALL_BROKERS)
     ]
     return [(ClearElrRecord(topic_name=name), 0) for name in names]
-
-
-def records_before_elr(image: MetadataImage, config: BrokerConfig) -> Iterator[VersionedRecord]:
-    """What makes it safe to turn eligible leader replicas on: one minimum for all brokers."""
-    kind = ResourceKind.BROKER
-    for name, values in sorted(image.configs.get(kind, {}).items()):
-        if name != ALL_BROKERS and MIN_ISR in values:
-            left = {one: text for one, text in values.items() if one != MIN_ISR}
-            yield from config_records(kind, name, values, left)
-    common = image.configs_of(kind, ALL_BROKERS)
-    if MIN_ISR not in common:
-        text = str(config.topic_defaults.min_insync_replicas)
-        yield from config_records(kind, ALL_BROKERS, common, {**common, MIN_ISR: text})

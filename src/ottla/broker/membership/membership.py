@@ -108,7 +108,9 @@ class QuorumMembership(Membership, Protocol[ControllerT]):
         NOT_CONTROLLER if it is another, or was replaced before. Results are never `None`.
         """
 
-    def forward(self, request: bytes, principal: Principal, host: str) -> Waiting[bytes | ApiError]:
+    def forward(
+        self, request: bytes, principal: Principal, host: str, *, is_by_token: bool = False
+    ) -> Waiting[bytes | ApiError]:
         """Sends a client's request, header and all, to the active controller in an Envelope.
 
         The answer is a response with its header. NOT_CONTROLLER and lost connections are retried

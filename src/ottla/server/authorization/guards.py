@@ -132,23 +132,29 @@ GUARDS: Final[Mapping[ApiKey, Guard | None]] = {
 AUDIT: Final = AuditLog()
 
 
-def guard_of(api_key: ApiKey) -> Guard | None:
-    if api_key in GUARDS:
+def guard_of(api_key: ApiKey, *, by_nodes: bool = False) -> Guard | None:
+    is_of_metadata = by_nodes and api_key is ApiKey.FETCH
+    if api_key in GUARDS and not is_of_metadata:
         return GUARDS[api_key]
     # A broker without a cluster does not need the messages between brokers.
-    from ottla.server.authorization.members import GUARDS_OF_MEMBERS
+    from ottla.server.authorization.members import FETCH_METADATA, GUARDS_OF_MEMBERS
 
-    return GUARDS_OF_MEMBERS[api_key]
+    return FETCH_METADATA if is_of_metadata else GUARDS_OF_MEMBERS[api_key]
 
 
-def guarded(api_key: ApiKey, handle: Handler, authorizer: Authorizer) -> Handler:
-    """Wraps a handler, which then handles only what the client may do."""
-    guard = guard_of(api_key)
+def guarded(
+    api_key: ApiKey, handle: Handler, authorizer: Authorizer, *, by_nodes: bool = False
+) -> Handler:
+    """Wraps a handler, which then handles only what the client may do.
+
+    `by_nodes`: it is asked at a listener of controllers.
+    """
+    guard = guard_of(api_key, by_nodes=by_nodes)
     if guard is None:
         return handle
     if api_key is ApiKey.PRODUCE:
         return records.quick_produce(handle, authorizer, AUDIT)
-    if api_key is ApiKey.FETCH:
+    if api_key is ApiKey.FETCH and not by_nodes:
         return records.quick_fetch(handle, authorizer, AUDIT)
 
     def check(request: Message, context: RequestContext) -> Answer:

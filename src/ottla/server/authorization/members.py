@@ -14,15 +14,21 @@ from ottla.protocol.messages import write_share_group_state as writing
 from ottla.protocol.messages.add_raft_voter import AddRaftVoterResponse
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsResponse
 from ottla.protocol.messages.alter_partition import AlterPartitionResponse
+from ottla.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsResponse
 from ottla.protocol.messages.begin_quorum_epoch import BeginQuorumEpochResponse
+from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatResponse
+from ottla.protocol.messages.broker_registration import BrokerRegistrationResponse
 from ottla.protocol.messages.controlled_shutdown import ControlledShutdownResponse
+from ottla.protocol.messages.controller_registration import ControllerRegistrationResponse
 from ottla.protocol.messages.describe_quorum import DescribeQuorumResponse
 from ottla.protocol.messages.end_quorum_epoch import EndQuorumEpochResponse
+from ottla.protocol.messages.envelope import EnvelopeResponse
 from ottla.protocol.messages.fetch import FetchResponse
 from ottla.protocol.messages.fetch_snapshot import FetchSnapshotResponse
 from ottla.protocol.messages.leader_and_isr import LeaderAndIsrResponse
 from ottla.protocol.messages.remove_raft_voter import RemoveRaftVoterResponse
 from ottla.protocol.messages.stop_replica import StopReplicaResponse
+from ottla.protocol.messages.unregister_broker import UnregisterBrokerResponse
 from ottla.protocol.messages.update_features import UpdateFeaturesResponse
 from ottla.protocol.messages.update_metadata import UpdateMetadataResponse
 from ottla.protocol.messages.update_raft_voter import UpdateRaftVoterResponse
@@ -74,8 +80,19 @@ GUARDS_OF_MEMBERS: Final[Mapping[ApiKey, Guard]] = {
             (ApiKey.END_QUORUM_EPOCH, EndQuorumEpochResponse),
             (ApiKey.FETCH_SNAPSHOT, FetchSnapshotResponse),
             (ApiKey.UPDATE_RAFT_VOTER, UpdateRaftVoterResponse),
+            (ApiKey.ENVELOPE, EnvelopeResponse),
+            (ApiKey.BROKER_REGISTRATION, BrokerRegistrationResponse),
+            (ApiKey.BROKER_HEARTBEAT, BrokerHeartbeatResponse),
+            (ApiKey.ASSIGN_REPLICAS_TO_DIRS, AssignReplicasToDirsResponse),
         )
     },
+    ApiKey.CONTROLLER_REGISTRATION: needs(
+        Operation.CLUSTER_ACTION,
+        with_code(ControllerRegistrationResponse, error_message=DENIED.description),
+    ),
+    ApiKey.UNREGISTER_BROKER: needs(
+        Operation.ALTER, with_code(UnregisterBrokerResponse, error_message=DENIED.description)
+    ),
     ApiKey.ADD_RAFT_VOTER: needs(
         Operation.ALTER, with_code(AddRaftVoterResponse, error_message=DENIED.description)
     ),

@@ -4,6 +4,7 @@ A new API is one row here and one file in `handlers/`, named like the file of it
 """
 
 from collections.abc import Mapping
+from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from ottla.base.values import dataclass
@@ -11,6 +12,7 @@ from ottla.protocol.api_keys import ApiKey
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
+    from ottla.config.broker import BrokerConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +20,9 @@ class Api:
     """One request, and the oldest and newest version of it that are answered.
 
     `is_listed`: ApiVersions names it, so that clients use it. `looks_into_logs`: whether earlier
-    appends must be written before it is handled.
+    appends must be written before it is handled. `room` has its handler, in a file named like that
+    of its messages, or `module`: `handlers`, or `orders` for what nodes of a cluster ask each
+    other.
     """
 
     key: ApiKey
@@ -26,6 +30,17 @@ class Api:
     newest: int
     is_listed: bool = True
     looks_into_logs: bool = True
+    room: str = "handlers"
+    module: str = ""
+
+
+class Door(Enum):
+    """Whose requests come by a listener, and so which are answered there."""
+
+    ALONE = "clients of a broker by itself"
+    ZOOKEEPER = "clients and brokers of a cluster over ZooKeeper"
+    QUORUM = "clients and brokers of a KRaft cluster"
+    CONTROLLER = "nodes that ask a controller of a KRaft cluster"
 
 
 APIS: dict[int, Api] = {
@@ -102,26 +117,144 @@ APIS: dict[int, Api] = {
 CLUSTER_APIS: dict[int, Api] = {
     api.key: api
     for api in (
-        Api(ApiKey.LEADER_AND_ISR, 0, 7),
-        Api(ApiKey.STOP_REPLICA, 0, 4),
-        Api(ApiKey.UPDATE_METADATA, 0, 8),
-        Api(ApiKey.CONTROLLED_SHUTDOWN, 0, 3),
-        Api(ApiKey.ALTER_PARTITION, 0, 3),
-        Api(ApiKey.UPDATE_FEATURES, 0, 1),
-        Api(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0),
-        Api(ApiKey.INITIALIZE_SHARE_GROUP_STATE, 0, 0, looks_into_logs=False),
-        Api(ApiKey.READ_SHARE_GROUP_STATE, 0, 0, looks_into_logs=False),
-        Api(ApiKey.WRITE_SHARE_GROUP_STATE, 0, 1, looks_into_logs=False),
-        Api(ApiKey.DELETE_SHARE_GROUP_STATE, 0, 0, looks_into_logs=False),
-        Api(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, 0, 1, looks_into_logs=False),
+        Api(ApiKey.LEADER_AND_ISR, 0, 7, room="orders"),
+        Api(ApiKey.STOP_REPLICA, 0, 4, room="orders"),
+        Api(ApiKey.UPDATE_METADATA, 0, 8, room="orders"),
+        Api(ApiKey.CONTROLLED_SHUTDOWN, 0, 3, room="orders"),
+        Api(ApiKey.ALTER_PARTITION, 0, 3, room="orders"),
+        Api(ApiKey.UPDATE_FEATURES, 0, 1, room="orders"),
+        Api(ApiKey.ALLOCATE_PRODUCER_IDS, 0, 0, room="orders"),
+        Api(ApiKey.INITIALIZE_SHARE_GROUP_STATE, 0, 0, looks_into_logs=False, room="orders"),
+        Api(ApiKey.READ_SHARE_GROUP_STATE, 0, 0, looks_into_logs=False, room="orders"),
+        Api(ApiKey.WRITE_SHARE_GROUP_STATE, 0, 1, looks_into_logs=False, room="orders"),
+        Api(ApiKey.DELETE_SHARE_GROUP_STATE, 0, 0, looks_into_logs=False, room="orders"),
+        Api(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY, 0, 1, looks_into_logs=False, room="orders"),
     )
 }
-"""APIs that only a member of a cluster answers and lists; mostly for other brokers."""
+"""APIs that only a member of a cluster over ZooKeeper answers and lists; mostly for other brokers.
+"""
+
+QUORUM_APIS: dict[int, Api] = {
+    api.key: api
+    for api in (
+        Api(ApiKey.VOTE, 0, 2, room="orders"),
+        Api(ApiKey.BEGIN_QUORUM_EPOCH, 0, 1, room="orders"),
+        Api(ApiKey.END_QUORUM_EPOCH, 0, 1, room="orders"),
+        Api(ApiKey.DESCRIBE_QUORUM, 0, 2, room="orders"),
+        Api(ApiKey.ALTER_PARTITION, 2, 3, room="orders"),
+        Api(ApiKey.UPDATE_FEATURES, 0, 2, room="orders"),
+        Api(ApiKey.ENVELOPE, 0, 0, room="orders"),
+        Api(ApiKey.FETCH_SNAPSHOT, 0, 1, room="orders"),
+        Api(ApiKey.BROKER_REGISTRATION, 0, 4, room="orders"),
+        Api(ApiKey.BROKER_HEARTBEAT, 0, 2, room="orders"),
+        Api(ApiKey.UNREGISTER_BROKER, 0, 0, room="orders"),
+        Api(ApiKey.CONTROLLER_REGISTRATION, 0, 0, room="orders"),
+        Api(ApiKey.ASSIGN_REPLICAS_TO_DIRS, 0, 0, room="orders"),
+        Api(ApiKey.ADD_RAFT_VOTER, 0, 1, room="orders"),
+        Api(ApiKey.REMOVE_RAFT_VOTER, 0, 0, room="orders"),
+        Api(ApiKey.UPDATE_RAFT_VOTER, 0, 0, room="orders"),
+    )
+}
+"""APIs that only nodes of a KRaft cluster answer and list."""
+
+FETCH_METADATA: Final = Api(ApiKey.FETCH, 12, 18, room="orders", module="fetch_metadata")
+"""Of the metadata log, which nobody fetches from a listener for brokers and clients."""
+
+FORWARDED: Final = frozenset(
+    {
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
+        ApiKey.UPDATE_FEATURES,
+        ApiKey.UNREGISTER_BROKER,
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.REMOVE_RAFT_VOTER,
+    }
+)
+"""What clients ask brokers of a KRaft cluster, and its active controller answers (KIP-590)."""
+
+ON_CONTROLLERS: Final = FORWARDED | {
+    ApiKey.SASL_HANDSHAKE,
+    ApiKey.SASL_AUTHENTICATE,
+    ApiKey.API_VERSIONS,
+    ApiKey.DESCRIBE_ACLS,
+    ApiKey.DESCRIBE_CONFIGS,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+    ApiKey.DESCRIBE_CLUSTER,
+    ApiKey.ALLOCATE_PRODUCER_IDS,
+}
+"""The requests that a controller answers beside those of `QUORUM_APIS`, as in Kafka 3.9."""
+
+OF_ZOOKEEPER: Final = frozenset(
+    {
+        ApiKey.LEADER_AND_ISR,
+        ApiKey.STOP_REPLICA,
+        ApiKey.UPDATE_METADATA,
+        ApiKey.CONTROLLED_SHUTDOWN,
+        ApiKey.ALTER_PARTITION,
+        ApiKey.ALLOCATE_PRODUCER_IDS,
+    }
+)
+"""What no broker of a KRaft cluster is asked."""
 
 NOT_METERED: Final = frozenset({*CLUSTER_APIS, ApiKey.WRITE_TXN_MARKERS}) - {ApiKey.UPDATE_FEATURES}
-"""Requests between brokers, which are exempt from quotas (Kafka: `sendResponseExemptThrottle`)."""
+"""Requests between brokers, which are exempt from quotas (Kafka: `sendResponseExemptThrottle`).
+Nothing is metered that a controller is asked: a broker has metered what it forwards.
+"""
+
+EVERY_API: Final[Mapping[int, Api]] = {**APIS, **CLUSTER_APIS, **QUORUM_APIS}
+
+APIS_OF: Final[Mapping[Door, Mapping[int, Api]]] = {
+    Door.ALONE: APIS,
+    Door.ZOOKEEPER: {**APIS, **CLUSTER_APIS},
+    Door.QUORUM: {
+        key: api
+        for key, api in EVERY_API.items()
+        if key in APIS or key in FORWARDED or key in CLUSTER_APIS.keys() - OF_ZOOKEEPER
+    },
+    Door.CONTROLLER: {
+        FETCH_METADATA.key: FETCH_METADATA,
+        **{
+            key: api
+            for key, api in EVERY_API.items()
+            if key in ON_CONTROLLERS or key in QUORUM_APIS
+        },
+    },
+}
 
 
-def apis_of(broker: "Broker") -> Mapping[int, Api]:
-    """What a broker answers: with peers, also what brokers and the controller ask each other."""
-    return {**APIS, **CLUSTER_APIS} if broker.view.has_peers else APIS
+def controller_names(config: "BrokerConfig") -> frozenset[str]:
+    """The listeners of a node's controller."""
+    names = config.controller_listener_names if config.is_quorate else ()
+    return frozenset(name.upper() for name in names)
+
+
+def door_of(broker: "Broker", listener: str) -> Door:
+    if not broker.view.has_peers:
+        return Door.ALONE
+    # Lazy: a broker by itself needs nothing of what members of clusters do.
+    from ottla.broker.membership.membership import QuorumMembership
+
+    if not isinstance(broker.membership, QuorumMembership):
+        return Door.ZOOKEEPER
+    names = controller_names(broker.settings.config)
+    return Door.CONTROLLER if listener in names else Door.QUORUM
+
+
+def apis_of(broker: "Broker", listener: str) -> Mapping[int, Api]:
+    """What a broker answers on a listener, and lists there."""
+    return APIS_OF[door_of(broker, listener)]

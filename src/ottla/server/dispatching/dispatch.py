@@ -17,7 +17,16 @@ from ottla.codec.schema import Message, reader
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import RequestHeader, encode_response, read_request_header
 from ottla.protocol.messages import module_name, request_class
-from ottla.server.dispatching.apis import CLUSTER_APIS, NOT_METERED, Api, apis_of
+from ottla.server.dispatching.apis import (
+    APIS_OF,
+    EVERY_API,
+    FORWARDED,
+    NOT_METERED,
+    Api,
+    Door,
+    controller_names,
+    door_of,
+)
 from ottla.server.dispatching.request_context import (
     Client,
     Handler,
@@ -88,6 +97,8 @@ class Dispatcher:
         self._clock = clock or SystemClock()
         self._is_metering = False
         self._routes: dict[tuple[int, int], Route] = {}
+        self._controllers = controller_names(broker.settings.config)
+        self._routes_to_controller: dict[tuple[int, int], Route] = {}
         self._at = Timestamps(now_ms=0, monotonic_ms=0.0)
         self._long_requests = long_requests
         self._scout = Scout(MAX_SHORT_ELEMENTS)
@@ -106,6 +117,7 @@ class Dispatcher:
         if self._broker.quotas.is_active is not self._is_metering:
             self._is_metering = self._broker.quotas.is_active
             self._routes.clear()
+            self._routes_to_controller.clear()
 
     def dispatch(self, frame: Buffer, client: Client, output: Output) -> PendingResponse | None:
         """Handles one request and appends the response to `output`, or returns what it waits for.
@@ -115,9 +127,12 @@ class Dispatcher:
         of earlier requests could not be written.
         """
         header, position = read_request_header(frame)
-        route = self._routes.get((header.api_key, header.api_version))
+        routes = self._routes
+        if client.listener in self._controllers:
+            routes = self._routes_to_controller
+        route = routes.get((header.api_key, header.api_version))
         if route is None:
-            route, header = self._find_route(header)
+            route, header = self._find_route(header, client.listener, routes)
         long_requests = self._long_requests
         try:
             if long_requests is None or len(frame) <= SHORT_SIZE:
@@ -217,30 +232,24 @@ class Dispatcher:
         counts.take_errors(output.error_codes)
         self.counts.answered_late(counts, received_ms)
 
-    def _find_route(self, header: RequestHeader) -> tuple[Route, RequestHeader]:
+    def _find_route(
+        self, header: RequestHeader, listener: str, routes: dict[tuple[int, int], Route]
+    ) -> tuple[Route, RequestHeader]:
         """Returns the route, and the header of the response."""
         key, version = header.api_key, header.api_version
-        api = apis_of(self._broker).get(key)
+        door = door_of(self._broker, listener)
+        api = APIS_OF[door].get(key)
         if api is None:
             raise ProtocolError(f"request {name_of(key)} is not supported")
         if api.oldest <= version <= api.newest:
-            handle = self._handlers(api.key)
-            route = self._routes[key, version] = Route(api, version, handle, self.counts.of(key))
-            if self._broker.view.has_peers:
-                from ottla.server.handling.committing import committed
+            handle = self._handler(api, door)
+            route = routes[key, version] = Route(api, version, handle, self.counts.of(key))
+            if door is Door.QUORUM and api.key in FORWARDED:
+                from ottla.server.dispatching.forwarding import forwarded, whole_frame
 
-                route.handle = committed(api.key, route.handle)
-            if key in CHANGES_OF_GROUPS:
-                from ottla.server.handling.group_changes import one_at_a_time
-
-                route.handle = one_at_a_time(route.handle)
-            authorizer = self._broker.security.authorizer
-            if authorizer is not None:
-                # Created on demand: most brokers never need it.
-                from ottla.server.authorization.guards import guarded
-
-                route.handle = guarded(api.key, route.handle, authorizer)
-            if self._is_metering and api.key not in NOT_METERED:
+                route.read, route.looks_into_logs = whole_frame, False
+                route.handle = forwarded(api.key, version, handle)
+            if door is not Door.CONTROLLER and self._is_metering and api.key not in NOT_METERED:
                 # Created on demand: most brokers have no quotas.
                 from ottla.server.dispatching.metering import metered
 
@@ -249,6 +258,34 @@ class Dispatcher:
         if key != ApiKey.API_VERSIONS:
             raise ProtocolError(f"request {name_of(key)} has no version {version} here")
         return _UnsupportedApiVersions(self.counts.of(key)), header.in_version(0)
+
+    def _handler(self, api: Api, door: Door) -> Handler:
+        """The handler of an API, which answers what its client may ask, and when it may know."""
+        if api.key is ApiKey.ENVELOPE:
+            from ottla.server.dispatching.enveloped import enveloped
+
+            handle = enveloped(self)
+        else:
+            handle = handler_in(api) if api.module else self._handlers(api.key)
+        if door is Door.CONTROLLER:
+            from ottla.server.dispatching.enveloped import noting_refusals
+
+            handle = noting_refusals(handle)
+        if door is not Door.ALONE:
+            from ottla.server.handling.committing import committed
+
+            handle = committed(api.key, handle)
+        if api.key in CHANGES_OF_GROUPS:
+            from ottla.server.handling.group_changes import one_at_a_time
+
+            handle = one_at_a_time(handle)
+        authorizer = self._broker.security.authorizer
+        if authorizer is not None:
+            # Created on demand: most brokers never need it.
+            from ottla.server.authorization.guards import guarded
+
+            handle = guarded(api.key, handle, authorizer, by_nodes=door is Door.CONTROLLER)
+        return handle
 
 
 class _UnsupportedApiVersions(Route):
@@ -277,8 +314,12 @@ def load_first_modules() -> None:
 
 def handler_of(api_key: ApiKey) -> Handler:
     """A handler is imported when its API is first used, as its messages are."""
-    room = "orders" if api_key in CLUSTER_APIS else "handlers"
-    module: Any = import_module(f"ottla.server.{room}.{module_name(api_key)}")
+    return handler_in(EVERY_API[api_key])
+
+
+def handler_in(api: Api) -> Handler:
+    name = api.module or module_name(api.key)
+    module: Any = import_module(f"ottla.server.{api.room}.{name}")
     handle: Handler = module.handle
     return handle
 

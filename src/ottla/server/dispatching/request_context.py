@@ -175,15 +175,21 @@ def _let_arrays_yield(response: Message) -> None:
 
 
 class LongPendingAnswer(PendingResponse):
-    """A handler that continues, in turns, when the broker has returned the pending id."""
+    """A handler that continues, in turns unless that is short, when the broker has returned the
+    pending id.
+    """
 
     __slots__ = ("_go_on",)
 
     def __init__(
-        self, pending_id: Waiting[Any], go_on: Callable[[Timestamps], Message | PendingResponse]
+        self,
+        pending_id: Waiting[Any],
+        go_on: Callable[[Timestamps], Message | PendingResponse],
+        *,
+        takes_long: bool = True,
     ) -> None:
         super().__init__(pending_id)
-        self.takes_long = True
+        self.takes_long = takes_long
         self._go_on = go_on
 
     def finish(self, at: Timestamps) -> Message | PendingResponse:

@@ -20,7 +20,7 @@ from ottla.server.handling.altering import alter_all, check_count, check_names, 
 
 def handle(request: AlterConfigsRequest, context: RequestContext) -> Message | PendingResponse:
     context.may_take_long()
-    wanted = turn_list([_alteration(one, context.who) for one in request.resources])
+    wanted = turn_list([alteration_of(one, context.who) for one in request.resources])
 
     def answer(outcomes: Sequence[Outcome]) -> AlterConfigsResponse:
         return AlterConfigsResponse(responses=responses(request.resources, outcomes))
@@ -29,7 +29,7 @@ def handle(request: AlterConfigsRequest, context: RequestContext) -> Message | P
     return respond(altered, answer)
 
 
-def _alteration(resource: AlterConfigsResource, by: str) -> ResourceAlteration:
+def alteration_of(resource: AlterConfigsResource, by: str) -> ResourceAlteration:
     configs = resource.configs
 
     def alteration() -> Alteration:

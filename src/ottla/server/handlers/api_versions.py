@@ -43,7 +43,7 @@ def _answer(code: ErrorCode, api_version: int, context: RequestContext) -> ApiVe
         error_code=code,
         api_keys=[
             ApiVersion(api_key=api.key, min_version=api.oldest, max_version=api.newest)
-            for api in apis_of(context.broker).values()
+            for api in apis_of(context.broker, context.client.listener).values()
             if api.is_listed
         ],
     )

@@ -30,7 +30,7 @@ def handle(
     request: IncrementalAlterConfigsRequest, context: RequestContext
 ) -> Message | PendingResponse:
     context.may_take_long()
-    wanted = turn_list([_alteration(one, context.who) for one in request.resources])
+    wanted = turn_list([alteration_of(one, context.who) for one in request.resources])
 
     def answer(outcomes: Sequence[Outcome]) -> IncrementalAlterConfigsResponse:
         return IncrementalAlterConfigsResponse(responses=responses(request.resources, outcomes))
@@ -39,7 +39,7 @@ def handle(
     return respond(altered, answer)
 
 
-def _alteration(resource: AlterConfigsResource, by: str) -> ResourceAlteration:
+def alteration_of(resource: AlterConfigsResource, by: str) -> ResourceAlteration:
     configs = resource.configs
 
     def alteration() -> Alteration:

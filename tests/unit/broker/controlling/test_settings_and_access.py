@@ -11,7 +11,6 @@ from ottla.broker.configs.config_changes import (
     ConfigOperation,
     ResourceAlteration,
 )
-from ottla.broker.controlling.setting_changes import MIN_ISR, records_before_elr
 from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.broker.security.users import ScramUpsertion
 from ottla.metadata.acls import (
@@ -25,6 +24,7 @@ from ottla.metadata.acls import (
     ResourceType,
 )
 from ottla.metadata.brokers import BrokerRegistration
+from ottla.metadata.deciding.partition_changes import MIN_ISR
 from ottla.metadata.image import (
     ALL_BROKERS,
     METADATA_VERSION,
@@ -182,18 +182,6 @@ def test_with_eligible_leaders_all_brokers_have_the_same_minimum(name, text):
     assert refused is not None
     assert refused.code is ErrorCode.INVALID_CONFIG
     assert "while ELR is enabled" in refused.message
-
-
-def test_before_leaders_may_be_eligible_brokers_lose_their_own_minimum_and_all_get_one():
-    quorum = _quorum()
-    _alter(quorum, _setting(ResourceKind.BROKER, "2", (MIN_ISR, "2")))
-
-    records = [record for record, _ in records_before_elr(quorum.controller.image, quorum.config)]
-
-    assert [(one.resource_name, one.name, one.value) for one in records] == [
-        ("2", MIN_ISR, None),
-        (ALL_BROKERS, MIN_ISR, "1"),
-    ]
 
 
 def test_quotas_are_decided_by_entity():

@@ -1,0 +1,138 @@
+"""The active controller's decisions about nodes: brokers, their sessions, and other controllers.
+
+Kafka's counterparts: `ClusterControlManager`, `BrokerHeartbeatManager`, `FeatureControlManager`,
+`ProducerIdControlManager`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.timestamps import Timestamps
+from ottla.broker.controlling.outcomes import Outcome
+from ottla.broker.controlling.pending_records import PendingRecords
+from ottla.config.broker import BrokerConfig
+from ottla.metadata.deciding.controllers import ControllerRegistrationRequest, register_controller
+from ottla.metadata.deciding.features import FeatureUpdate, Quorum, update_features
+from ottla.metadata.deciding.heartbeats import (
+    BrokerSessions,
+    HeartbeatAnswer,
+    HeartbeatRequest,
+    fence,
+    heartbeat,
+)
+from ottla.metadata.deciding.partition_changes import TopicDefaults
+from ottla.metadata.deciding.producer_ids import ProducerIds, allocate_producer_ids
+from ottla.metadata.deciding.registration import (
+    RegistrationRequest,
+    register_broker,
+    unregister_broker,
+)
+
+MAX_FEATURES: Final = 256
+"""Maximum in one request: there are a handful, and each is decided on separately."""
+
+
+def topic_defaults(config: BrokerConfig) -> TopicDefaults:
+    """What topics have without a setting, by this node's properties."""
+    defaults = config.topic_defaults
+    return TopicDefaults(defaults.min_insync_replicas, defaults.unclean_leader_election_enable)
+
+
+class NodeChanges:
+    """`kraft_version` is the level that the quorum is to be raised to, after `update_features`."""
+
+    def __init__(
+        self,
+        pending: PendingRecords,
+        config: Callable[[], BrokerConfig],
+        cluster_id: str,
+        quorum: Callable[[], Quorum],
+        at: Timestamps,
+    ) -> None:
+        self._pending = pending
+        self._config = config
+        self._cluster_id = cluster_id
+        self._quorum = quorum
+        self.kraft_version: int | None = None
+        self._sessions = BrokerSessions(config().broker_session_timeout_ms)
+        self._sessions.begin(pending.image, pending.end_offset, at.monotonic_ms)
+
+    # Brokers
+
+    def register_broker(self, request: RegistrationRequest, at: Timestamps) -> int:
+        """Returns the broker's epoch; raises `ApiError`."""
+        image, broker_id = self._pending.image, request.broker_id
+        records, epoch = register_broker(
+            image,
+            self._cluster_id,
+            request,
+            end_offset=self._pending.end_offset,
+            is_live=self._sessions.is_live(image, broker_id, at.monotonic_ms),
+            defaults=topic_defaults(self._config()),
+        )
+        self._pending.write(records)
+        self._sessions.registered(broker_id, epoch, at.monotonic_ms)
+        return epoch
+
+    def heartbeat(self, request: HeartbeatRequest, at: Timestamps) -> HeartbeatAnswer:
+        """Raises `ApiError`."""
+        records, answer = heartbeat(
+            self._pending.image,
+            self._sessions,
+            request,
+            end_offset=self._pending.end_offset,
+            now_ms=at.monotonic_ms,
+            defaults=topic_defaults(self._config()),
+        )
+        self._pending.write(records)
+        return answer
+
+    def unregister_broker(self, broker_id: int) -> None:
+        """Raises `ApiError`."""
+        defaults = topic_defaults(self._config())
+        self._pending.write(unregister_broker(self._pending.image, broker_id, defaults))
+
+    def fence_silent(self, at: Timestamps) -> list[int]:
+        """Fences the brokers whose sessions have ended, and returns them."""
+        silent = self._sessions.ended(self._pending.image, at.monotonic_ms)
+        for broker_id in silent:
+            defaults = topic_defaults(self._config())
+            self._pending.write(fence(self._pending.image, broker_id, defaults))
+        return silent
+
+    @property
+    def deadline_ms(self) -> float:
+        """When the next session ends."""
+        return self._sessions.deadline_ms(self._pending.image)
+
+    def allocate_producer_ids(self, broker_id: int, epoch: int) -> ProducerIds:
+        """Raises `ApiError`."""
+        records, block = allocate_producer_ids(self._pending.image, broker_id, epoch)
+        self._pending.write(records)
+        return block
+
+    # Controllers and features
+
+    def register_controller(self, request: ControllerRegistrationRequest) -> None:
+        """Raises `ApiError`."""
+        self._pending.write(register_controller(self._pending.image, request))
+
+    def update_features(
+        self, updates: Sequence[FeatureUpdate], *, validate_only: bool
+    ) -> Sequence[Outcome]:
+        """All are made or none; returns the outcome of each. Raises `ApiError`."""
+        if not 0 < len(updates) <= MAX_FEATURES:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST, f"Name 1 to {MAX_FEATURES} features to update."
+            )
+        if len({one.name for one in updates}) < len(updates):
+            raise ApiError(ErrorCode.INVALID_REQUEST, "Each feature must appear at most once.")
+        decision = update_features(
+            self._pending.image, self._quorum(), updates, validate_only=validate_only
+        )
+        self._pending.write(decision.records)
+        if decision.kraft_version is not None:
+            self.kraft_version = decision.kraft_version
+        return decision.errors

@@ -1,0 +1,159 @@
+"""The thread `ottla-forwarding`: requests of clients in Envelopes to the active controller.
+
+They are sent one after another, as Kafka's brokers do. Who is no controller any more says so, and
+a connection may be lost: then the present controller is asked, until the request's deadline. What
+a controller was asked before its connection was lost may have been done. Kafka's counterparts:
+`ForwardingManagerImpl`, `NodeToControllerChannelManager`.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from ipaddress import ip_address
+from threading import Condition, Thread
+from typing import Final
+
+from ottla.base.clock import Clock
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.principal import Principal
+from ottla.base.values import dataclass
+from ottla.broker.waiting.rooms import Waiting
+from ottla.cluster.peers import BACKOFF_S, Connect, Peer, PeerError
+from ottla.metadata.brokers import Endpoint
+from ottla.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from ottla.protocol.principal_data import encode_principal
+
+logger = logging.getLogger(__name__)
+
+JOIN_S: Final = 5.0
+"""How long `stop` waits for a thread that waits for a controller."""
+
+Answered = Waiting[bytes | ApiError]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForwardingParts:
+    """The collaborators. `controller` says where the active controller is, as far as is known, and
+    `timeout_ms` is how long a request is tried. `answered` is called in the forwarding thread,
+    `complain` gets a line for people.
+    """
+
+    connect: Connect
+    client_id: str
+    controller: Callable[[], Endpoint | None]
+    answered: Callable[[Answered, bytes | ApiError], None]
+    clock: Clock
+    timeout_ms: float
+    complain: Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Forwarded:
+    waiting: Answered
+    envelope: EnvelopeRequest
+    deadline_ms: float
+
+
+class Forwarding:
+    """`forward` returns at once; the thread ends with `stop`, and what still waits is refused."""
+
+    def __init__(self, parts: ForwardingParts) -> None:
+        self._parts = parts
+        self._peer = Peer(parts.connect, parts.client_id)
+        self._changed = Condition()
+        self._queue: deque[_Forwarded] = deque()
+        self._is_stopping = False
+        self._refusal = ErrorCode.NONE
+        """What people have been told of."""
+        self._thread = Thread(target=self._run, name="ottla-forwarding", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Must not be called under the broker's lock."""
+        with self._changed:
+            self._is_stopping = True
+            self._changed.notify()
+        self._peer.close()
+        if self._thread.ident is not None:
+            self._thread.join(JOIN_S)
+
+    def forward(
+        self, request: bytes, principal: Principal, host: str, *, is_by_token: bool = False
+    ) -> Answered:
+        """Sends a request with its header; the answer has one too. `ApiError` without an answer:
+        REQUEST_TIMED_OUT, or the error of the Envelope.
+        """
+        waiting: Answered = Waiting()
+        envelope = EnvelopeRequest(
+            request_data=request,
+            request_principal=encode_principal(principal, is_by_token=is_by_token),
+            client_host_address=ip_address(host).packed,
+        )
+        deadline_ms = self._parts.clock.monotonic_ms() + self._parts.timeout_ms
+        with self._changed:
+            self._queue.append(_Forwarded(waiting, envelope, deadline_ms))
+            self._changed.notify()
+        return waiting
+
+    # The thread
+
+    def _run(self) -> None:
+        while (one := self._next()) is not None:
+            self._parts.answered(one.waiting, self._answer_to(one))
+        for one in self._queue:
+            self._parts.answered(one.waiting, ApiError(ErrorCode.NOT_CONTROLLER))
+        self._peer.close()
+
+    def _next(self) -> _Forwarded | None:
+        with self._changed:
+            while not (self._queue or self._is_stopping):
+                self._changed.wait()
+            return None if self._is_stopping else self._queue.popleft()
+
+    def _answer_to(self, one: _Forwarded) -> bytes | ApiError:
+        try:
+            while self._parts.clock.monotonic_ms() < one.deadline_ms:
+                response = self._ask(one)
+                if response is None or response.error_code == ErrorCode.NOT_CONTROLLER:
+                    if self._is_ending_after_pause():
+                        return ApiError(ErrorCode.NOT_CONTROLLER)
+                    continue
+                return self._read(response)
+        except Exception as error:
+            # If this thread ended, clients would wait for nothing.
+            logger.exception("could not pass on a request of a client")
+            return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
+        return ApiError(
+            ErrorCode.REQUEST_TIMED_OUT, "No controller of the cluster has answered in time."
+        )
+
+    def _ask(self, one: _Forwarded) -> EnvelopeResponse | None:
+        """`None` without a response."""
+        try:
+            response: EnvelopeResponse = self._peer.ask(self._parts.controller(), one.envelope)
+        except PeerError as error:
+            logger.debug("the controller does not answer: %s", error)
+            return None
+        return response
+
+    def _is_ending_after_pause(self) -> bool:
+        with self._changed:
+            if not self._is_stopping:
+                self._changed.wait_for(lambda: self._is_stopping, BACKOFF_S)
+            return self._is_stopping
+
+    def _read(self, response: EnvelopeResponse) -> bytes | ApiError:
+        code = ErrorCode(response.error_code)
+        if code is ErrorCode.NONE:
+            self._refusal = code
+            return bytes(response.response_data or b"")
+        if code is not self._refusal:
+            self._refusal = code
+            self._parts.complain(
+                "the controller does not answer what this broker passes on for clients: "
+                f"{code.name}: {code.description}"
+            )
+        return ApiError(code)

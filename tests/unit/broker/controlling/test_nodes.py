@@ -1,0 +1,203 @@
+from dataclasses import replace
+
+import pytest
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.principal import Principal
+from ottla.base.timestamps import Timestamps
+from ottla.metadata.brokers import BrokerRegistration, Endpoint
+from ottla.metadata.deciding.controllers import ControllerRegistrationRequest
+from ottla.metadata.deciding.features import FeatureUpdate
+from ottla.metadata.deciding.heartbeats import HeartbeatRequest
+from ottla.metadata.deciding.registration import RegistrationRequest
+from ottla.metadata.levels import SUPPORTED
+from ottla.metadata.records import (
+    BrokerRegistrationChangeRecord,
+    NoOpRecord,
+    RemoveDelegationTokenRecord,
+)
+from ottla.metadata.tokens import DelegationToken
+from tests.support.active_controllers import BEGUN, CLUSTER_ID, AloneInQuorum, levels
+
+FEATURES = {
+    name: {"min_version": low, "max_version": high} for name, (low, high) in SUPPORTED.items()
+}
+
+
+def _registration(broker_id, incarnation=1):
+    return RegistrationRequest(
+        broker_id,
+        CLUSTER_ID,
+        BrokerRegistration(
+            endpoints=(Endpoint(listener="L", host="h", port=9092, security_protocol="PLAINTEXT"),),
+            features=FEATURES,
+            incarnation_id=bytes([incarnation]) * 16,
+            directories=(bytes([broker_id, incarnation]) * 8,),
+        ),
+    )
+
+
+def _at(later_ms):
+    return Timestamps(
+        now_ms=BEGUN.now_ms + int(later_ms), monotonic_ms=BEGUN.monotonic_ms + later_ms
+    )
+
+
+def _registered(quorum, broker_id):
+    """Registers a broker and has it unfenced; returns its epoch."""
+    controller = quorum.controller
+    epoch = controller.register_broker(_registration(broker_id))
+    answer = controller.heartbeat(HeartbeatRequest(broker_id, epoch, epoch))
+    assert not answer.is_fenced
+    return epoch
+
+
+def test_a_brokers_epoch_is_the_offset_of_its_registration():
+    quorum = AloneInQuorum()
+    quorum.commit()
+    before = quorum.controller.end_offset
+
+    epoch = quorum.controller.register_broker(_registration(2))
+
+    assert epoch == before
+    assert quorum.controller.image.brokers[2].is_fenced
+    (batch,) = quorum.commit()
+    assert batch[0][0].broker_epoch == epoch
+
+
+def test_offsets_that_others_have_taken_are_no_brokers_epoch():
+    quorum = AloneInQuorum()
+    quorum.controller.end_offset = 50
+
+    assert quorum.controller.register_broker(_registration(2)) == 50
+    assert quorum.controller.end_offset == 51
+
+
+def test_a_broker_whose_session_ends_is_fenced_when_it_does():
+    quorum = AloneInQuorum()
+    _registered(quorum, 2)
+    quorum.commit()
+    controller = quorum.controller
+
+    controller.advance(_at(8999))
+    assert not controller.image.brokers[2].is_fenced
+    controller.advance(_at(9000))
+
+    assert controller.image.brokers[2].is_fenced
+    records = [record for batch in quorum.commit() for record, _ in batch]
+    assert any(isinstance(one, BrokerRegistrationChangeRecord) for one in records)
+
+
+def test_a_second_process_with_a_live_brokers_id_is_refused_until_its_session_ends():
+    quorum = AloneInQuorum()
+    _registered(quorum, 2)
+
+    with pytest.raises(ApiError) as refused:
+        quorum.controller.register_broker(_registration(2, incarnation=2))
+    assert refused.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
+
+    quorum.controller.advance(_at(9000))
+    assert quorum.controller.register_broker(_registration(2, incarnation=2)) > 0
+
+
+def test_another_leader_takes_brokers_that_are_not_fenced_for_live():
+    quorum = AloneInQuorum()
+    _registered(quorum, 2)
+    quorum.commit()
+
+    later = quorum.elected(replace(quorum.controller.image, end_offset=30), 2)
+
+    assert later.take_batches() == []
+    with pytest.raises(ApiError):
+        later.register_broker(_registration(2, incarnation=2))
+    later.advance(_at(9000))
+    assert later.image.brokers[2].is_fenced
+
+
+def test_a_quorum_without_work_writes_a_record_in_every_interval_and_not_else():
+    quorum = AloneInQuorum()
+    quorum.commit()
+    controller = quorum.controller
+    assert controller.deadline_ms == BEGUN.monotonic_ms + 500
+
+    controller.advance(_at(500))
+    (batch,) = quorum.commit()
+    assert [type(record) for record, _ in batch] == [NoOpRecord]
+
+    controller.register_broker(_registration(2))
+    quorum.commit()
+    controller.advance(_at(1000))
+    assert quorum.commit() == []
+
+
+def test_expired_tokens_are_removed_from_time_to_time():
+    quorum = AloneInQuorum(**{"metadata.max.idle.interval.ms": "0"})
+    user = Principal("User", "a")
+    token = DelegationToken(
+        token_id="one",
+        owner=user,
+        requester=user,
+        renewers=(),
+        issued_ms=0,
+        expires_ms=BEGUN.now_ms + 5,
+        max_ms=BEGUN.now_ms + 5,
+    )
+    quorum.controller.create_token(token)
+    quorum.commit()
+
+    quorum.controller.advance(_at(6))
+    assert quorum.commit() == []
+    quorum.controller.advance(_at(3_600_000))
+
+    (batch,) = quorum.commit()
+    assert [type(record) for record, _ in batch] == [RemoveDelegationTokenRecord]
+    assert quorum.controller.image.tokens == {}
+
+
+def test_blocks_of_producer_ids_follow_one_another():
+    quorum = AloneInQuorum()
+    epoch = _registered(quorum, 2)
+
+    blocks = [quorum.controller.allocate_producer_ids(2, epoch) for _ in range(2)]
+
+    assert [(one.first, one.length) for one in blocks] == [(0, 1000), (1000, 1000)]
+
+
+def test_features_are_updated_all_or_none():
+    quorum = AloneInQuorum(levels(metadata_version=20))
+    controller = quorum.controller
+    controller.register_controller(
+        ControllerRegistrationRequest(
+            1,
+            bytes(16),
+            (Endpoint(listener="C", host="h", port=9093, security_protocol="PLAINTEXT"),),
+            FEATURES,
+        )
+    )
+
+    refused = controller.update_features(
+        [FeatureUpdate("metadata.version", 21), FeatureUpdate("metadata.form", 1)],
+        validate_only=False,
+    )
+    assert all(refused)
+    assert controller.image.level == 20
+    assert controller.update_features(
+        [FeatureUpdate("metadata.version", 21)], validate_only=False
+    ) == [None]
+
+    assert controller.image.level == 21
+    assert controller.take_kraft_version() is None
+
+
+def test_another_version_of_the_quorum_is_for_the_quorum_to_write():
+    quorum = AloneInQuorum()
+    quorum.commit()
+
+    assert quorum.controller.update_features(
+        [FeatureUpdate("kraft.version", 1)], validate_only=False
+    ) == [None]
+
+    assert quorum.controller.take_kraft_version() == 1
+    assert quorum.controller.take_kraft_version() is None
+    assert quorum.commit() == []

@@ -1,0 +1,165 @@
+"""Requests of clients to a scripted controller, in Envelopes."""
+
+from collections.abc import Callable, Iterator
+from queue import SimpleQueue
+
+import pytest
+
+from ottla.base.clock import SystemClock
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, UserError
+from ottla.base.principal import Principal
+from ottla.cluster.quorum.forwarding import Forwarding, ForwardingParts
+from ottla.metadata.brokers import Endpoint
+from ottla.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
+from ottla.protocol.principal_data import decode_principal
+from tests.support.patience import PATIENCE_S
+
+FIRST = Endpoint(listener="C", host="first", port=1, security_protocol="PLAINTEXT")
+SECOND = Endpoint(listener="C", host="second", port=2, security_protocol="PLAINTEXT")
+ALICE = Principal("User", "alice")
+
+Answers = Callable[[str, EnvelopeRequest], EnvelopeResponse]
+
+
+class Script:
+    """The controllers, by what `answer` says for a host; it raises `UserError` for a lost
+    connection.
+    """
+
+    def __init__(self, answer: Answers, timeout_ms: float = 60_000.0) -> None:
+        self.where: Endpoint | None = FIRST
+        self.asked: list[tuple[str, EnvelopeRequest]] = []
+        self.complaints: list[str] = []
+        self.answers: SimpleQueue[bytes | ApiError] = SimpleQueue()
+        self._answer = answer
+        self.forwarding = Forwarding(
+            ForwardingParts(
+                connect=lambda endpoint, _: _Connection(self, endpoint),
+                client_id="1",
+                controller=lambda: self.where,
+                answered=lambda _, answer: self.answers.put(answer),
+                clock=SystemClock(),
+                timeout_ms=timeout_ms,
+                complain=self.complaints.append,
+            )
+        )
+
+    def ask(self, host: str, request: EnvelopeRequest) -> EnvelopeResponse:
+        self.asked.append((host, request))
+        return self._answer(host, request)
+
+    def forward(self, request: bytes) -> bytes | ApiError:
+        self.forwarding.forward(request, ALICE, "10.0.0.7", is_by_token=True)
+        return self.answers.get(timeout=PATIENCE_S)
+
+
+class _Connection:
+    def __init__(self, script: Script, endpoint: Endpoint) -> None:
+        self._script = script
+        self._host = endpoint.host
+
+    def version_of(self, api_key: int, *, newest: int | None = None) -> int:
+        return 0
+
+    def ask(self, request: EnvelopeRequest, *, newest: int | None = None) -> EnvelopeResponse:
+        return self._script.ask(self._host, request)
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
+@pytest.fixture
+def started() -> Iterator[Callable[..., Script]]:
+    scripts: list[Script] = []
+
+    def start(answer: Answers, timeout_ms: float = 60_000.0) -> Script:
+        scripts.append(Script(answer, timeout_ms))
+        scripts[-1].forwarding.start()
+        return scripts[-1]
+
+    yield start
+    for one in scripts:
+        one.forwarding.stop()
+
+
+def test_a_request_is_sent_with_its_client_and_answered_with_what_the_controller_says(
+    started: Callable[..., Script],
+) -> None:
+    script = started(lambda _, request: EnvelopeResponse(response_data=request.request_data[::-1]))
+
+    assert script.forward(b"abc") == b"cba"
+
+    ((host, envelope),) = script.asked
+    assert host == "first"
+    assert decode_principal(envelope.request_principal or b"") == (ALICE, True)
+    assert envelope.client_host_address == bytes([10, 0, 0, 7])
+
+
+def test_a_node_that_is_no_controller_any_more_is_left_for_the_one_that_is(
+    started: Callable[..., Script],
+) -> None:
+    def answer(host: str, _: EnvelopeRequest) -> EnvelopeResponse:
+        if host == "first":
+            script.where = SECOND
+            return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
+        return EnvelopeResponse(response_data=b"done")
+
+    script = started(answer)
+
+    assert script.forward(b"abc") == b"done"
+    assert [host for host, _ in script.asked] == ["first", "second"]
+
+
+def test_a_lost_connection_and_an_unknown_controller_are_tried_again(
+    started: Callable[..., Script],
+) -> None:
+    left = [UserError("lost"), UserError("lost again")]
+
+    def answer(host: str, _: EnvelopeRequest) -> EnvelopeResponse:
+        if left:
+            raise left.pop()
+        return EnvelopeResponse(response_data=b"done")
+
+    script = started(answer)
+
+    assert script.forward(b"abc") == b"done"
+    assert len(script.asked) == 3
+
+
+def test_without_a_controller_until_the_deadline_the_request_times_out(
+    started: Callable[..., Script],
+) -> None:
+    script = started(lambda *_: EnvelopeResponse(), timeout_ms=50.0)
+    script.where = None
+
+    answer = script.forward(b"abc")
+
+    assert isinstance(answer, ApiError)
+    assert answer.code is ErrorCode.REQUEST_TIMED_OUT
+    assert script.asked == []
+
+
+def test_people_are_told_once_why_the_controller_answers_nothing(
+    started: Callable[..., Script],
+) -> None:
+    denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    script = started(lambda *_: EnvelopeResponse(error_code=denied))
+
+    answers = [script.forward(b"abc") for _ in range(2)]
+
+    assert [one.code for one in answers if isinstance(one, ApiError)] == [denied, denied]
+    (complaint,) = script.complaints
+    assert denied.name in complaint
+
+
+def test_what_still_waits_at_the_end_is_refused(started: Callable[..., Script]) -> None:
+    script = started(lambda *_: EnvelopeResponse())
+    script.where = None
+    script.forwarding.forward(b"one", ALICE, "::1")
+    script.forwarding.forward(b"two", ALICE, "::1")
+
+    script.forwarding.stop()
+
+    codes = [script.answers.get(timeout=PATIENCE_S) for _ in range(2)]
+    assert all(isinstance(one, ApiError) and one.code == ErrorCode.NOT_CONTROLLER for one in codes)
