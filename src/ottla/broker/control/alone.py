@@ -25,7 +25,7 @@ from ottla.broker.controlling.outcomes import (
 )
 from ottla.broker.metadata.image_store import ImageStore
 from ottla.broker.security.security import Security
-from ottla.broker.topics.topics import Topic, Topics, topic_elsewhere
+from ottla.broker.topics.topics import Topic, Topics, known_topic
 from ottla.metadata.deciding.topic_rules import check_name
 from ottla.metadata.deciding.topics import NewTopic, TopicGrowth, check_replicas, check_total_count
 
@@ -126,16 +126,10 @@ class AloneController(AccessVerbs):
         return [None if topic else ApiError(UNKNOWN) for _, topic in found]
 
     def find_topics(self, names: Sequence[str]) -> Mapping[str, Topic]:
-        found = ((name, self._find(name)) for name in names)
+        broker = self._broker
+        image, defaults = broker.image_store.image, broker.settings.config.topic_defaults
+        found = ((name, known_topic(self._topics, image, name, defaults)) for name in names)
         return turn_dict((name, topic) for name, topic in found if topic is not None)
-
-    def _find(self, name: str) -> Topic | None:
-        """Also a topic whose files are being created: clients are told of it already."""
-        topic = self._topics.find(name)
-        image = self._broker.image_store.image.topics.get(name)
-        if topic is not None or image is None:
-            return topic
-        return topic_elsewhere(image, self._broker.settings.config.topic_defaults)
 
     # Settings and quotas
 

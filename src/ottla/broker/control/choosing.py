@@ -30,10 +30,16 @@ def controller_for(broker: "Whole") -> "Controller":
         from ottla.broker.control.alone import AloneController
 
         return AloneController(broker)
-    from ottla.broker.control.zookeeper import ZooKeeperController
     from ottla.broker.membership.membership import QuorumMembership
 
-    assert not isinstance(membership, QuorumMembership)
+    if isinstance(membership, QuorumMembership):
+        from ottla.broker.control.quorum import QuorumController
+
+        return QuorumController(
+            membership, replicas, broker.topics, broker.image_store, broker.settings
+        )
+    from ottla.broker.control.zookeeper import ZooKeeperController
+
     return ZooKeeperController(
         node_id=broker.node_id,
         membership=membership,

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
-from ottla.broker.controlling.outcomes import ByPartition, CreatedTopic, Outcome, Reassignments
+from ottla.broker.controlling.outcomes import (
+    AlteredIsrs,
+    ByPartition,
+    CreatedTopic,
+    Outcome,
+    Reassignments,
+    UpdatedFeatures,
+)
 from ottla.broker.topics.topics import Topic
 from ottla.broker.waiting.rooms import Later
 from ottla.metadata.deciding.topics import NewTopic, TopicGrowth
@@ -22,6 +29,9 @@ if TYPE_CHECKING:
     from ottla.broker.quotas.quota_changes import QuotaAlteration
     from ottla.broker.security.users import ScramUpsertion
     from ottla.metadata.acls import Acl, AclFilter
+    from ottla.metadata.altered_isr import AlteredIsr
+    from ottla.metadata.deciding.features import FeatureUpdate
+    from ottla.metadata.deciding.producer_ids import ProducerIds
     from ottla.metadata.tokens import DelegationToken
 
 T = TypeVar("T")
@@ -115,3 +125,22 @@ class Controller(Protocol):
         self, partitions: Sequence[TopicPartition] | None
     ) -> Soon[Reassignments]:
         """The moves that are under way, of some partitions or of all."""
+
+
+class ClusterController(Controller, Protocol):
+    """What brokers of a cluster ask its controller too."""
+
+    def alter_partition(
+        self, broker_id: int, broker_epoch: int, changes: "Sequence[AlteredIsr]", *, version: int
+    ) -> Soon[AlteredIsrs]:
+        """Changes the ISRs of partitions that a broker leads; `version` is that of the request."""
+
+    def allocate_producer_ids(
+        self, broker_id: int, broker_epoch: int
+    ) -> "Later[ProducerIds | ApiError]":
+        """The next block of producer ids."""
+
+    def update_features(
+        self, updates: "Sequence[FeatureUpdate]", *, validate_only: bool
+    ) -> Soon[UpdatedFeatures]:
+        """Raises or lowers levels of features."""

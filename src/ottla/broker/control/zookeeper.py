@@ -23,10 +23,12 @@ from ottla.broker.control import zookeeper_topics
 from ottla.broker.control.controller import Soon
 from ottla.broker.controlling.outcomes import (
     NOT_YET,
+    AlteredIsrs,
     ByPartition,
     CreatedTopic,
     Outcome,
     Reassignments,
+    UpdatedFeatures,
 )
 from ottla.broker.membership.membership import ZooKeeperMembership
 from ottla.broker.quotas.quota_changes import QuotaAlteration
@@ -37,14 +39,20 @@ from ottla.broker.topics.topics import Topic, Topics
 from ottla.broker.waiting.rooms import Later
 from ottla.controller import tokens
 from ottla.controller.events import (
+    AllocateProducerIds,
+    AlterPartition,
     AlterReassignments,
     Answer,
     ElectLeaders,
     ListReassignments,
+    UpdateFeature,
 )
 from ottla.controller.operations import Steps
 from ottla.controller.tokens import FoundTokens
 from ottla.metadata.acls import Acl, AclFilter
+from ottla.metadata.altered_isr import AlteredIsr
+from ottla.metadata.deciding.features import FeatureUpdate
+from ottla.metadata.deciding.producer_ids import ProducerIds
 from ottla.metadata.deciding.topics import NewTopic, TopicGrowth
 from ottla.metadata.tokens import DelegationToken
 
@@ -175,6 +183,56 @@ class ZooKeeperController:
 
         event = ListReassignments(pending_id=None, partitions=partitions)
         return Later(self.membership.ask([event]), found)
+
+    # What brokers ask
+
+    def alter_partition(
+        self, broker_id: int, broker_epoch: int, changes: Sequence[AlteredIsr], *, version: int
+    ) -> Later[AlteredIsrs]:
+        def answered(answers: list[Answer]) -> AlteredIsrs:
+            (answer,) = answers
+            freed_in_turns(changes)
+            return AlteredIsrs(_outcome(answer.error), answer.altered)
+
+        event = AlterPartition(
+            pending_id=None,
+            broker=broker_id,
+            broker_epoch=broker_epoch,
+            changes=changes,
+            version=version,
+        )
+        return Later(self.membership.ask([event]), answered)
+
+    def allocate_producer_ids(
+        self, broker_id: int, broker_epoch: int
+    ) -> Later[ProducerIds | ApiError]:
+        def answered(answers: list[Answer]) -> ProducerIds | ApiError:
+            (answer,) = answers
+            block = answer.producer_ids
+            if block is None:
+                return ApiError(answer.error)
+            return ProducerIds(block.start, block.end - block.start + 1)
+
+        event = AllocateProducerIds(pending_id=None, broker=broker_id, broker_epoch=broker_epoch)
+        return Later(self.membership.ask([event]), answered)
+
+    def update_features(
+        self, updates: Sequence[FeatureUpdate], *, validate_only: bool
+    ) -> Soon[UpdatedFeatures]:
+        if not self.membership.is_controller:
+            return UpdatedFeatures(ApiError(ErrorCode.NOT_CONTROLLER), ())
+        if validate_only:
+            reason = "A cluster over ZooKeeper does not say whether an update would work."
+            return UpdatedFeatures(ApiError(ErrorCode.INVALID_REQUEST, reason), ())
+
+        def answered(answers: list[Answer]) -> UpdatedFeatures:
+            return UpdatedFeatures(None, [_outcome(one.error) for one in answers])
+
+        events = [
+            UpdateFeature(pending_id=None, name=one.name, max_version_level=one.level)
+            for one in updates
+        ]
+        return Later(self.membership.ask(events), answered)
 
 
 def _by_partition(wanted: Collection[TopicPartition], answers: list[Answer]) -> ByPartition:

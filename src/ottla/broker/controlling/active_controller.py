@@ -6,11 +6,14 @@ nothing. Kafka's counterpart: `QuorumController`.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf
-from typing import TypeVar
+from typing import Final, TypeVar
 
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
+from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
 from ottla.base.values import dataclass
 from ottla.broker.configs.config_changes import ResourceAlteration
@@ -18,24 +21,32 @@ from ottla.broker.controlling.access_verbs import AccessVerbs
 from ottla.broker.controlling.activation import activation_records
 from ottla.broker.controlling.duties import Duties, Duty
 from ottla.broker.controlling.node_changes import NodeChanges
-from ottla.broker.controlling.outcomes import Outcome
+from ottla.broker.controlling.outcomes import ByPartition, CreatedTopic, Outcome, Reassignments
 from ottla.broker.controlling.pending_records import PendingRecords
 from ottla.broker.controlling.setting_changes import SettingChanges
+from ottla.broker.controlling.topic_decisions import TopicDecisions
 from ottla.broker.quotas.quota_changes import QuotaAlteration, altered_quotas, with_quotas
 from ottla.broker.security.access_changes import AccessChanges
 from ottla.config.broker import BrokerConfig
+from ottla.metadata.altered_isr import AlteredIsr
 from ottla.metadata.deciding.controllers import ControllerRegistrationRequest
 from ottla.metadata.deciding.features import FeatureUpdate, Quorum
 from ottla.metadata.deciding.heartbeats import HeartbeatAnswer, HeartbeatRequest
 from ottla.metadata.deciding.idling import idle_records
+from ottla.metadata.deciding.isr import IsrAnswer
 from ottla.metadata.deciding.producer_ids import ProducerIds
 from ottla.metadata.deciding.registration import RegistrationRequest
+from ottla.metadata.deciding.replica_directories import PlacedReplica
+from ottla.metadata.deciding.topics import NewTopic, TopicGrowth
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.image_changes import VersionedRecord
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+UNCLEAN_INTERVAL_MS: Final = 300_000.0
+"""Kafka's default of unclean.leader.election.interval.ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +91,7 @@ class ActiveController(AccessVerbs):
         for records in activation_records(image, parts.bootstrap, min_isr):
             self._pending.write_parts(records)
         self._nodes = NodeChanges(self._pending, parts.config, parts.cluster_id, parts.quorum, at)
+        self._topics = TopicDecisions(self._pending, parts.config, parts.new_id, parts.chance)
         self._duties = Duties(self._all_duties(), at.monotonic_ms)
         self._idle_since = self.end_offset
 
@@ -122,6 +134,8 @@ class ActiveController(AccessVerbs):
         return [
             Duty(lambda: config().metadata_max_idle_interval_ms or inf, self._show_life),
             Duty(lambda: config().delegation_token_expiry_check_interval_ms, self._end_tokens),
+            Duty(lambda: _balancing_interval_ms(config()), self._topics.balance),
+            Duty(lambda: UNCLEAN_INTERVAL_MS, self._topics.elect_uncleanly),
         ]
 
     def _show_life(self) -> bool:
@@ -136,6 +150,54 @@ class ActiveController(AccessVerbs):
     def _end_tokens(self) -> bool:
         self._security.end_expired_tokens(self._at.now_ms)
         return False
+
+    # Topics
+
+    def create_topics(
+        self, wanted: Sequence[NewTopic], *, validate_only: bool
+    ) -> Sequence[CreatedTopic | ApiError]:
+        """Creates topics, each named once."""
+        return self._topics.create(wanted, validate_only=validate_only)
+
+    def create_partitions(
+        self, wanted: Sequence[TopicGrowth], *, validate_only: bool
+    ) -> Sequence[Outcome]:
+        """Adds partitions to topics, each named once."""
+        return self._topics.grow(wanted, validate_only=validate_only)
+
+    def delete_topics(self, names: Sequence[str]) -> Sequence[Outcome]:
+        """Deletes topics, each named once."""
+        return self._topics.delete(names)
+
+    # Leaders and replicas
+
+    def elect_leaders(
+        self, partitions: Sequence[TopicPartition] | None, *, is_unclean: bool
+    ) -> ByPartition:
+        """Has partitions, or all, led by their preferred replicas; see `Controller`."""
+        return self._topics.elect(partitions, is_unclean=is_unclean)
+
+    def alter_reassignments(
+        self, wanted: Mapping[TopicPartition, tuple[int, ...] | None]
+    ) -> ByPartition:
+        """Moves partitions to other replicas; `None` cancels a move."""
+        return self._topics.reassign(wanted)
+
+    def list_reassignments(self, partitions: Sequence[TopicPartition] | None) -> Reassignments:
+        """The moves that are under way, of some partitions or of all."""
+        return self._topics.reassignments(partitions)
+
+    def alter_partition(
+        self, broker_id: int, broker_epoch: int, changes: Sequence[AlteredIsr]
+    ) -> Sequence[IsrAnswer]:
+        """Changes the ISRs of partitions that a broker leads."""
+        return self._topics.alter_partition(broker_id, broker_epoch, changes)
+
+    def assign_replicas_to_dirs(
+        self, broker_id: int, broker_epoch: int, placed: Sequence[PlacedReplica]
+    ) -> Sequence[ErrorCode]:
+        """Notes in which directories a broker has its replicas."""
+        return self._topics.assign_directories(broker_id, broker_epoch, placed)
 
     # Nodes
 
@@ -189,3 +251,9 @@ class ActiveController(AccessVerbs):
         if not validate_only:
             self._pending.write(with_quotas(image, of_entities)[1])
         return outcomes
+
+
+def _balancing_interval_ms(config: BrokerConfig) -> float:
+    if not config.auto_leader_rebalance_enable:
+        return inf
+    return config.leader_imbalance_check_interval_seconds * 1000.0

@@ -12,6 +12,7 @@ from ottla.base.errors import ApiError
 from ottla.base.timestamps import Timestamps
 from ottla.broker.controlling.outcomes import Outcome
 from ottla.broker.controlling.pending_records import PendingRecords
+from ottla.broker.controlling.topic_decisions import topic_defaults
 from ottla.config.broker import BrokerConfig
 from ottla.metadata.deciding.controllers import ControllerRegistrationRequest, register_controller
 from ottla.metadata.deciding.features import FeatureUpdate, Quorum, update_features
@@ -22,7 +23,6 @@ from ottla.metadata.deciding.heartbeats import (
     fence,
     heartbeat,
 )
-from ottla.metadata.deciding.partition_changes import TopicDefaults
 from ottla.metadata.deciding.producer_ids import ProducerIds, allocate_producer_ids
 from ottla.metadata.deciding.registration import (
     RegistrationRequest,
@@ -32,12 +32,6 @@ from ottla.metadata.deciding.registration import (
 
 MAX_FEATURES: Final = 256
 """Maximum in one request: there are a handful, and each is decided on separately."""
-
-
-def topic_defaults(config: BrokerConfig) -> TopicDefaults:
-    """What topics have without a setting, by this node's properties."""
-    defaults = config.topic_defaults
-    return TopicDefaults(defaults.min_insync_replicas, defaults.unclean_leader_election_enable)
 
 
 class NodeChanges:

@@ -1,7 +1,7 @@
 """What becomes of changes of a cluster's metadata, whichever controller makes them."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -10,7 +10,10 @@ from ottla.base.partitions import TopicPartition
 from ottla.config.topic import TopicConfig
 
 if TYPE_CHECKING:
-    from ottla.zookeeper.topics import ReplicaAssignment
+    from ottla.metadata.altered_isr import AlteredIsr
+    from ottla.metadata.assignments import ReplicaAssignment
+    from ottla.metadata.image import PartitionImage
+    from ottla.zookeeper.topics import PartitionState
 
 Outcome = ApiError | None
 """The error of a change, or `None` if it was made."""
@@ -41,3 +44,34 @@ class CreatedTopic(NamedTuple):
     replication_factor: int
     config: TopicConfig
     overrides: Mapping[str, str]
+
+
+class IsrAnswered(Protocol):
+    """What became of the ISR that a leader has asked for."""
+
+    @property
+    def change(self) -> "AlteredIsr": ...
+
+    @property
+    def error(self) -> ErrorCode: ...
+
+    @property
+    def state(self) -> "PartitionImage | PartitionState | None":
+        """What it is now, if that is known."""
+
+    @property
+    def partition_epoch(self) -> int: ...
+
+
+class AlteredIsrs(NamedTuple):
+    """The error of the request, and an answer for each change."""
+
+    error: Outcome
+    answers: Sequence[IsrAnswered]
+
+
+class UpdatedFeatures(NamedTuple):
+    """The error of the request, and the outcome of each update."""
+
+    error: Outcome
+    outcomes: Sequence[Outcome]

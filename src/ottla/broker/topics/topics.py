@@ -15,7 +15,7 @@ from ottla.broker.topics.partition import Partition
 from ottla.config.topic import TopicConfig
 from ottla.metadata.deciding.topic_rules import INTERNAL_TOPICS, stored_config
 from ottla.metadata.deciding.topics import NewTopic
-from ottla.metadata.image import TopicImage
+from ottla.metadata.image import MetadataImage, TopicImage
 
 
 class Topic:
@@ -72,6 +72,16 @@ def topic_elsewhere(image: TopicImage, defaults: TopicConfig) -> Topic:
     """One of the image that has no partition here, or none yet, with its settings."""
     config, _ = stored_config(defaults, image.configs)
     return Topic(image, config)
+
+
+def known_topic(
+    topics: "Topics", image: MetadataImage, name: str, defaults: TopicConfig
+) -> Topic | None:
+    """A topic of this broker, or else of the image: its files may be elsewhere, or be made."""
+    here, known = topics.find(name), image.topics.get(name)
+    if here is not None or known is None:
+        return here
+    return topic_elsewhere(known, defaults)
 
 
 class Topics:

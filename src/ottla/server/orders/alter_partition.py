@@ -1,14 +1,17 @@
 """AlterPartition, 0 to 3: a leader asks the controller for another ISR (KIP-497).
 
-Kafka's counterpart: `KafkaController.alterPartitions`.
+Kafka's counterparts: `ControllerApis.handleAlterPartitionRequest`,
+`KafkaController.alterPartitions`.
 """
 
 from collections.abc import Iterator
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import ZERO_UUID
-from ottla.base.turns import freed_in_turns, in_turns, turn_dict, turn_list
-from ottla.controller.events import AlteredAnswer, AlteredIsr, AlterPartition, Answer
+from ottla.base.turns import in_turns, turn_dict, turn_list
+from ottla.broker.controlling.outcomes import AlteredIsrs, IsrAnswered
+from ottla.codec.schema import Message
+from ottla.metadata.altered_isr import AlteredIsr
 from ottla.protocol.messages.alter_partition import (
     AlteredPartition,
     AlteredPartitionResult,
@@ -16,29 +19,21 @@ from ottla.protocol.messages.alter_partition import (
     AlterPartitionRequest,
     AlterPartitionResponse,
 )
-from ottla.server.dispatching.request_context import PendingAnswer, RequestContext
-from ottla.server.orders.applying import membership_of
+from ottla.server.dispatching.request_context import PendingResponse, RequestContext, respond
+from ottla.server.orders.asking import cluster_controller_of
 
 FIRST_TOPIC_ID_VERSION = 2
 FIRST_EPOCHS_VERSION = 3
 
 
-def handle(request: AlterPartitionRequest, context: RequestContext) -> PendingAnswer:
+def handle(request: AlterPartitionRequest, context: RequestContext) -> Message | PendingResponse:
     version = context.api_version
     changes = turn_list(_changes(request, version))
-    event = AlterPartition(
-        pending_id=None,
-        broker=request.broker_id,
-        broker_epoch=request.broker_epoch,
-        changes=changes,
-        version=version,
+    controller = cluster_controller_of(context)
+    altered = controller.alter_partition(
+        request.broker_id, request.broker_epoch, changes, version=version
     )
-
-    def answered(answers: list[Answer]) -> AlterPartitionResponse:
-        freed_in_turns(changes)
-        return _response(answers)
-
-    return PendingAnswer(membership_of(context).ask([event]), answered, takes_long=True)
+    return respond(altered, _response)
 
 
 def _changes(request: AlterPartitionRequest, version: int) -> Iterator[AlteredIsr]:
@@ -52,6 +47,7 @@ def _changes(request: AlterPartitionRequest, version: int) -> Iterator[AlteredIs
                 leader_epoch=one.leader_epoch,
                 partition_epoch=one.partition_epoch,
                 isr=_isr(one, version),
+                epochs=_epochs(one, version),
                 recovery_state=one.leader_recovery_state,
             )
 
@@ -62,10 +58,15 @@ def _isr(wanted: AlteredPartition, version: int) -> tuple[int, ...]:
     return tuple(one.broker_id for one in wanted.new_isr_with_epochs)
 
 
-def _response(answers: list[Answer]) -> AlterPartitionResponse:
-    (answer,) = answers
+def _epochs(wanted: AlteredPartition, version: int) -> tuple[int, ...]:
+    if version < FIRST_EPOCHS_VERSION:
+        return ()
+    return tuple(one.broker_epoch for one in wanted.new_isr_with_epochs)
+
+
+def _response(altered: AlteredIsrs) -> AlterPartitionResponse:
     topics: dict[object, AlteredTopicResult] = turn_dict()
-    for one in in_turns(answer.altered):
+    for one in in_turns(altered.answers):
         change = one.change
         key = change.topic if change.topic_id is None else change.topic_id
         topic = topics.get(key)
@@ -74,10 +75,11 @@ def _response(answers: list[Answer]) -> AlterPartitionResponse:
                 topic_name=change.topic or "", topic_id=change.topic_id or ZERO_UUID
             )
         topic.partitions.append(_result(one))
-    return AlterPartitionResponse(error_code=answer.error, topics=[*topics.values()])
+    error = ErrorCode.NONE if altered.error is None else altered.error.code
+    return AlterPartitionResponse(error_code=error, topics=[*topics.values()])
 
 
-def _result(answer: AlteredAnswer) -> AlteredPartitionResult:
+def _result(answer: IsrAnswered) -> AlteredPartitionResult:
     index, state = answer.change.partition, answer.state
     if answer.error is not ErrorCode.NONE or state is None:
         return AlteredPartitionResult(partition_index=index, error_code=answer.error)

@@ -1,0 +1,191 @@
+"""The active controller's decisions about topics, their leaders and their replicas.
+
+What they are is decided by `metadata/deciding`; here they become the outcomes of requests. Kafka's
+counterpart: `ReplicationControlManager`.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError
+from ottla.base.ids import ZERO_UUID, Uuid, is_reserved
+from ottla.base.partitions import TopicPartition
+from ottla.broker.controlling.outcomes import ByPartition, CreatedTopic, Outcome, Reassignments
+from ottla.broker.controlling.pending_records import PendingRecords
+from ottla.config.broker import BrokerConfig
+from ottla.metadata.altered_isr import AlteredIsr
+from ottla.metadata.deciding.balancing import MOST_AT_ONCE, balance
+from ottla.metadata.deciding.creation import create_topic, delete_topic, grow_topic
+from ottla.metadata.deciding.elections import elect_leaders, unclean_elections
+from ottla.metadata.deciding.isr import IsrAnswer, alter_partition
+from ottla.metadata.deciding.partition_changes import TopicDefaults
+from ottla.metadata.deciding.reassignments import alter_reassignments, list_reassignments
+from ottla.metadata.deciding.replica_directories import PlacedReplica, assign_replicas_to_dirs
+from ottla.metadata.deciding.topic_rules import new_topic_config
+from ottla.metadata.deciding.topics import Defaults, NewTopic, TopicGrowth, check_total_count
+from ottla.metadata.image_changes import VersionedRecord
+from ottla.metadata.records import PartitionRecord
+
+T = TypeVar("T")
+
+
+def topic_defaults(config: BrokerConfig) -> TopicDefaults:
+    """What topics have without a setting, by this node's properties."""
+    defaults = config.topic_defaults
+    return TopicDefaults(defaults.min_insync_replicas, defaults.unclean_leader_election_enable)
+
+
+class TopicDecisions:
+    """`config` returns the settings of this node, `chance` a large random number."""
+
+    def __init__(
+        self,
+        pending: PendingRecords,
+        config: Callable[[], BrokerConfig],
+        new_id: Callable[[], Uuid],
+        chance: Callable[[], int],
+    ) -> None:
+        self._pending = pending
+        self._config = config
+        self._new_id = new_id
+        self._chance = chance
+
+    @property
+    def _defaults(self) -> TopicDefaults:
+        return topic_defaults(self._config())
+
+    # Topics
+
+    def create(
+        self, wanted: Sequence[NewTopic], *, validate_only: bool
+    ) -> Sequence[CreatedTopic | ApiError]:
+        """Each topic is a batch of its own, since its name must suit those before it."""
+        try:
+            check_total_count(sum(map(self._count_of, wanted)))
+        except ApiError as error:
+            return [error.without_traceback()] * len(wanted)
+        made: list[CreatedTopic | ApiError] = []
+        for new in wanted:
+            try:
+                made.append(self._created(new, validate_only=validate_only))
+            except ApiError as error:
+                made.append(error.without_traceback())
+        return made
+
+    def _count_of(self, new: NewTopic) -> int:
+        if new.assignments:
+            return len(new.assignments)
+        count = new.partition_count
+        return self._config().num_partitions if count == -1 else max(0, count)
+
+    def _created(self, new: NewTopic, *, validate_only: bool) -> CreatedTopic:
+        config, image = self._config(), self._pending.image
+        defaults = Defaults(config.num_partitions, config.default_replication_factor)
+        topic_id = self._id_for(new)
+        records = create_topic(image, new, topic_id, defaults, self._chance)
+        topic_config = new_topic_config(new.name, config.topic_defaults, new.overrides)
+        if not validate_only:
+            self._pending.write(records)
+        partitions = [one for one, _ in records if isinstance(one, PartitionRecord)]
+        return CreatedTopic(
+            ZERO_UUID if validate_only else topic_id,
+            len(partitions),
+            len(partitions[0].replicas),
+            topic_config,
+            new.settings,
+        )
+
+    def _id_for(self, new: NewTopic) -> Uuid:
+        known = self._pending.image.topic_names
+        if new.topic_id is None:
+            while (candidate := self._new_id()) in known or is_reserved(candidate):
+                pass
+            return candidate
+        if new.topic_id in known:
+            raise ApiError(
+                ErrorCode.INVALID_REQUEST,
+                f"Topic '{known[new.topic_id]}' has the id that '{new.name}' is to have.",
+            )
+        return new.topic_id
+
+    def grow(self, wanted: Sequence[TopicGrowth], *, validate_only: bool) -> Sequence[Outcome]:
+        return self._each(
+            wanted, lambda growth: grow_topic(self._pending.image, growth), validate_only
+        )
+
+    def delete(self, names: Sequence[str]) -> Sequence[Outcome]:
+        return self._each(names, lambda name: delete_topic(self._pending.image, name), False)
+
+    def _each(
+        self,
+        wanted: Sequence[T],
+        decide: Callable[[T], list[VersionedRecord]],
+        validate_only: bool,
+    ) -> Sequence[Outcome]:
+        """Decides on elements, each named once, with one batch for all of them."""
+        outcomes: list[Outcome] = []
+        records: list[VersionedRecord] = []
+        for one in wanted:
+            try:
+                records += decide(one)
+                outcomes.append(None)
+            except ApiError as error:
+                outcomes.append(error.without_traceback())
+        if not validate_only:
+            self._pending.write(records)
+        return outcomes
+
+    # Leaders and replicas
+
+    def elect(
+        self, partitions: Sequence[TopicPartition] | None, *, is_unclean: bool
+    ) -> ByPartition:
+        records, outcomes = elect_leaders(
+            self._pending.image, partitions, self._defaults, is_unclean=is_unclean
+        )
+        self._pending.write(records)
+        return ByPartition(None, outcomes)
+
+    def reassign(self, wanted: Mapping[TopicPartition, tuple[int, ...] | None]) -> ByPartition:
+        records, outcomes = alter_reassignments(self._pending.image, wanted, self._defaults)
+        self._pending.write(records)
+        return ByPartition(None, outcomes)
+
+    def reassignments(self, partitions: Sequence[TopicPartition] | None) -> Reassignments:
+        return Reassignments(None, list_reassignments(self._pending.image, partitions))
+
+    def alter_partition(
+        self, broker_id: int, broker_epoch: int, changes: Sequence[AlteredIsr]
+    ) -> Sequence[IsrAnswer]:
+        """Raises `ApiError`."""
+        records, answers = alter_partition(
+            self._pending.image, broker_id, broker_epoch, changes, self._defaults
+        )
+        self._pending.write(records)
+        return answers
+
+    def assign_directories(
+        self, broker_id: int, broker_epoch: int, placed: Sequence[PlacedReplica]
+    ) -> Sequence[ErrorCode]:
+        """Raises `ApiError`."""
+        records, codes = assign_replicas_to_dirs(
+            self._pending.image, broker_id, broker_epoch, placed, self._defaults
+        )
+        self._pending.write(records)
+        return codes
+
+    # From time to time
+
+    def balance(self) -> bool:
+        """Has preferred replicas lead; returns whether there may be more to do."""
+        percentage = self._config().leader_imbalance_per_broker_percentage
+        records = balance(self._pending.image, percentage, self._defaults)
+        self._pending.write(records)
+        return len(records) >= MOST_AT_ONCE
+
+    def elect_uncleanly(self) -> bool:
+        """Has any replica lead where nobody does, and settings allow it."""
+        records = unclean_elections(self._pending.image, MOST_AT_ONCE, self._defaults)
+        self._pending.write(records)
+        return len(records) >= MOST_AT_ONCE
