@@ -216,6 +216,9 @@ class _Draft:
         self._complete_reassignment()
         self._keep_eligible()
         self._elect()
+        # Kafka completes what an election has completed with the partition's next change.
+        self._complete_reassignment()
+        self.elr = tuple(one for one in self.elr if one in self.replicas)
         old = self._old
         if not self.isr and not self._rules.has_elr:
             self.isr = old.isr  # the last one in sync is waited for
@@ -240,7 +243,7 @@ class _Draft:
             return
         candidates = dict.fromkeys((*self._old.elr, *self._old.isr))
         gone = {*self.isr, *self._wanted.lost_records}
-        self.elr = tuple(one for one in candidates if one not in gone and one in self.replicas)
+        self.elr = without(tuple(candidates), gone)
 
     def _elect(self) -> None:
         leader, is_clean = self._elected()
@@ -268,12 +271,16 @@ class _Draft:
                 return one, False
         return NO_LEADER, True
 
-    def _unclean_candidates(self, election: Election) -> tuple[int, ...]:
-        """First the last leader of a partition that has lost its ISR and ELR (KIP-966)."""
-        last = self._old.last_known_elr
-        is_known = self._rules.has_elr and not self.isr and not self.elr and len(last) == 1
-        any_replica = self.replicas if election is Election.UNCLEAN else ()
-        return (*last, *any_replica) if is_known else any_replica
+    def _unclean_candidates(self, election: Election) -> list[int]:
+        """First the last leader of a partition that has lost its ISR and ELR (KIP-966), and last
+        those that a move adds, which may have nothing yet; Kafka takes them in their order.
+        """
+        last, found = self._old.last_known_elr, list[int]()
+        if self._rules.has_elr and not self.isr and not self.elr and len(last) == 1:
+            found += last
+        if election is Election.UNCLEAN:
+            found += sorted(self.replicas, key=self.adding.__contains__)
+        return found
 
     def _remember_leader(self) -> None:
         if not self._rules.has_elr:
