@@ -112,11 +112,12 @@ class FollowingMember:
         file_system: FakeFileSystem | None = None,
         *paths: str,
         image: MetadataImage | None = None,
+        leader_id: int = -1,
         **settings: str,
     ) -> None:
-        self.broker = open_quorum_member(
-            file_system or FakeFileSystem(), *paths, image=image, **settings
-        )
+        disk = file_system or FakeFileSystem()
+        start = QuorumStart(image=image or MetadataImage(), leader_id=lambda: leader_id)
+        self.broker = open_quorum_member(disk, *paths, start=start, **settings)
         self.complaints: list[str] = []
         self.follower = ImageFollower(self.broker, lambda: at(0.0), self.complaints.append)
 
@@ -142,9 +143,11 @@ class FollowingMember:
 
 
 def open_quorum_member(
-    file_system: FakeFileSystem, *paths: str, image: MetadataImage | None = None, **settings: str
+    file_system: FakeFileSystem,
+    *paths: str,
+    start: QuorumStart = QuorumStart(),  # noqa: B008 - immutable
+    **settings: str,
 ) -> Broker:
     values = {"process_roles": "broker", "controller_quorum_voters": "9@localhost:9093"}
     values |= {"node_id": str(ME), "controller_listener_names": "CONTROLLER"}
-    quorum = QuorumStart(image=image or MetadataImage())
-    return open_member(ME, file_system, *paths, quorum=quorum, **values | settings)
+    return open_member(ME, file_system, *paths, quorum=start, **values | settings)

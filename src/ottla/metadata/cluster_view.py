@@ -25,6 +25,8 @@ class PartitionView(NamedTuple):
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
     offline: tuple[int, ...]
+    elr: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
 
 
 class Node(NamedTuple):
@@ -34,6 +36,21 @@ class Node(NamedTuple):
     host: str
     port: int
     rack: str | None = None
+    is_fenced: bool = False
+
+
+class FinalizedFeatures(NamedTuple):
+    """The level of each feature at which the cluster runs; a change has a higher epoch."""
+
+    levels: Mapping[str, int]
+    epoch: int
+
+
+class ControllerNodes(NamedTuple):
+    """The controllers of a quorum, as they are reached over one of their listeners."""
+
+    leader_id: int
+    nodes: "list[Node]"
 
 
 class Reach(NamedTuple):
@@ -52,14 +69,22 @@ class ClusterView(Protocol):
 
     @property
     def features(self) -> Mapping[str, tuple[int, int]]:
-        """The lowest and highest level of each feature; the cluster runs at the highest."""
+        """The lowest and highest level of each feature that this broker supports."""
+
+    @property
+    def finalized(self) -> FinalizedFeatures: ...
 
     @property
     def controller_id(self) -> int:
-        """-1 without a controller that is up."""
+        """-1 without a controller that is up. In a KRaft cluster it is any broker that is: clients
+        of brokers do not reach controllers.
+        """
 
-    def nodes(self, reach: Reach) -> list[Node]:
-        """The brokers that the client can reach, in order of their ids."""
+    def controllers(self, reach: Reach) -> ControllerNodes | None:
+        """`None` for who asks over a listener of the broker."""
+
+    def nodes(self, reach: Reach, *, with_fenced: bool = False) -> list[Node]:
+        """The brokers that the client can reach, in order of their ids; fenced ones are not up."""
 
     def node(self, node_id: int, reach: Reach) -> Node | None: ...
 

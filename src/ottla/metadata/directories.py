@@ -1,10 +1,12 @@
 """The log directories of replicas (KIP-858). Kafka's counterpart: `DirectoryId`."""
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.metadata.brokers import BrokerRegistration
-from ottla.metadata.image import PartitionImage
+
+if TYPE_CHECKING:
+    from ottla.metadata.image import PartitionImage
 
 MIGRATING: Final = ZERO_UUID
 """Of a replica on a disk that nobody has named: its broker registered without directories."""
@@ -16,7 +18,7 @@ LOST: Final = Uuid(bytes(15) + b"\2")
 """Of a replica in a directory that has failed, and that nobody has named."""
 
 
-def directory_of(partition: PartitionImage, broker_id: int) -> Uuid:
+def directory_of(partition: "PartitionImage", broker_id: int) -> Uuid:
     """Where a broker has a replica of a partition."""
     known = dict(zip(partition.replicas, partition.directories, strict=False))
     return known.get(broker_id, MIGRATING)

@@ -17,6 +17,7 @@ from ottla.base.values import dataclass
 from ottla.metadata.acls import Acl, Entry, ResourcePattern
 from ottla.metadata.brokers import BrokerRegistration, Endpoint
 from ottla.metadata.cluster_view import NO_CONTROLLER, NO_EPOCH, NO_LEADER, PartitionView
+from ottla.metadata.directories import MIGRATING, is_online
 from ottla.metadata.quotas import Quotas
 from ottla.metadata.tokens import DelegationToken
 
@@ -186,19 +187,25 @@ class MetadataImage:
         leader, error = known.leader, ErrorCode.NONE
         if not self._is_reached(leader, listener, asked):
             error = ErrorCode.LEADER_NOT_AVAILABLE
-            if leader in self.brokers:
+            if self.is_live(leader):
                 error = ErrorCode.LISTENER_NOT_FOUND
             leader = NO_LEADER
+        replicas, directories = known.replicas, known.directories
+        if len(directories) != len(replicas):
+            directories = (MIGRATING,) * len(replicas)
         offline = tuple(
             one
-            for one in known.replicas
-            if one in known.offline or not self._is_reached(one, listener, asked)
+            for one, directory in zip(replicas, directories, strict=True)
+            if one in known.offline
+            or not self._is_reached(one, listener, asked)
+            or not is_online(self.brokers[one], directory)
         )
-        return error, leader, known.leader_epoch, known.replicas, known.isr, offline
+        epoch, isr, elr = known.leader_epoch, known.isr, known.elr
+        return error, leader, epoch, replicas, isr, offline, elr, known.last_known_elr
 
     def _is_reached(self, broker: int, listener: str, asked: int) -> bool:
-        is_asked = broker == asked and broker in self.brokers
-        return is_asked or self.endpoint(broker, listener) is not None
+        is_known = broker == asked or self.endpoint(broker, listener) is not None
+        return is_known and self.is_live(broker)
 
     def with_partitions(
         self,

@@ -54,6 +54,11 @@ def controller_for(broker: "Whole") -> "Controller":
 def view_for(broker: "Whole") -> "ClusterView":
     from ottla.broker.control.image_view import ImageView
 
+    quorum = broker.options.quorum
+    if quorum is not None:
+        from ottla.broker.control.quorum_view import QuorumView
+
+        return QuorumView(broker, SUPPORTED, quorum.leader_id)
     image = broker.image_store.image
     features = SUPPORTED if METADATA_VERSION in image.features else {}
     return ImageView(broker, features, has_peers=image.has_peers)

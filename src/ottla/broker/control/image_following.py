@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.resource_kinds import ResourceKind
 from ottla.base.timestamps import Timestamps
@@ -31,6 +31,7 @@ from ottla.controller.context import EPOCH_DURING_DELETE
 from ottla.controller.requests import LeaderAndIsr, PartitionOrder, StopOrder, StopReplica
 from ottla.metadata.acls import ResourcePattern
 from ottla.metadata.changes import ImageChanges
+from ottla.metadata.directories import MIGRATING, UNASSIGNED, directory_of
 from ottla.metadata.image import Acls, MetadataImage, PartitionImage
 from ottla.storage.directory.log_directories import LogDirectories
 from ottla.zookeeper.topics import PartitionState, ReplicaAssignment
@@ -234,9 +235,8 @@ class ImageFollower:
         """Whether a log that is not here may be made although a directory is offline: the image
         says that it is not in that one.
         """
-        index = partition.replicas.index(self._broker.node_id)
-        assigned = partition.directories[index] if partition.directories else ZERO_UUID
-        return assigned == ZERO_UUID or any(
+        assigned = directory_of(partition, self._broker.node_id)
+        return assigned in (UNASSIGNED, MIGRATING) or any(
             one.directory_id == assigned for one in self._broker.directories.online
         )
 

@@ -10,7 +10,16 @@ from ottla.broker.metadata.image_store import ImageStore
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topics import Topics
 from ottla.coordinator.placement import partition_for
-from ottla.metadata.cluster_view import NO_CONTROLLER, NO_LEADER, Node, PartitionView, Reach
+from ottla.metadata.brokers import BrokerRegistration
+from ottla.metadata.cluster_view import (
+    NO_CONTROLLER,
+    NO_LEADER,
+    ControllerNodes,
+    FinalizedFeatures,
+    Node,
+    PartitionView,
+    Reach,
+)
 from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from ottla.storage.directory.log_directories import LogDirectories
 
@@ -40,6 +49,10 @@ if TYPE_CHECKING:
         def transactions(self) -> TransactionCoordinator: ...
 
 
+ALONE_EPOCH: Final = 1
+"""The features of a broker alone do not change while it runs, so their epoch is always this."""
+
+
 class ImageView:
     def __init__(
         self, broker: "ViewingBroker", features: Mapping[str, tuple[int, int]], *, has_peers: bool
@@ -51,23 +64,42 @@ class ImageView:
         self._known = broker.image_store
 
     @property
+    def finalized(self) -> FinalizedFeatures:
+        """A broker alone takes part in all that it supports."""
+        levels = {name: newest for name, (_, newest) in self.features.items()}
+        return FinalizedFeatures(levels, ALONE_EPOCH)
+
+    @property
     def controller_id(self) -> int:
         image = self._known.image
         return image.controller if image.controller in image.brokers else NO_CONTROLLER
 
-    def nodes(self, reach: Reach) -> list[Node]:
-        found = (self.node(one, reach) for one in sorted(self._known.image.brokers))
+    def controllers(self, reach: Reach) -> ControllerNodes | None:
+        return None
+
+    def nodes(self, reach: Reach, *, with_fenced: bool = False) -> list[Node]:
+        known = self._known.image.brokers
+        found = (
+            self._node(one, known[one], reach)
+            for one in sorted(known)
+            if with_fenced or not known[one].is_fenced
+        )
         return [one for one in found if one is not None]
 
     def node(self, node_id: int, reach: Reach) -> Node | None:
-        """A client reaches the broker that it asks where it does so, unless that has said where."""
         known = self._known.image.brokers.get(node_id)
-        if known is None:
+        if known is None or known.is_fenced:
             return None
+        return self._node(node_id, known, reach)
+
+    def _node(self, node_id: int, known: BrokerRegistration, reach: Reach) -> Node | None:
+        """A client reaches the broker that it asks where it does so, unless that has said where."""
         endpoint = known.endpoint(reach.listener)
         if endpoint is not None:
-            return Node(node_id, endpoint.host, endpoint.port, known.rack)
-        return Node(node_id, *reach.address, known.rack) if node_id == self._node_id else None
+            return Node(node_id, endpoint.host, endpoint.port, known.rack, known.is_fenced)
+        if node_id != self._node_id:
+            return None
+        return Node(node_id, *reach.address, known.rack, known.is_fenced)
 
     def partitions(self, topic: str, listener: str) -> Iterable[PartitionView]:
         image, here = self._known.image, self._broker.topics.find(topic)
@@ -110,7 +142,7 @@ class ImageView:
         index = partition_for(key, len(known.partitions))
         partition = known.partitions.get(index)
         leader = NO_LEADER if partition is None else partition.leader
-        if leader not in image.brokers:
+        if not image.is_live(leader):
             raise _not_available(f"{topic}-{index} has no leader that can be reached.")
         if leader == self._node_id and not self._is_read(topic, key):
             raise _not_available(f"The log directory of {topic}-{index} is offline, or damaged.")

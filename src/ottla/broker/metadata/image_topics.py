@@ -48,4 +48,4 @@ class ImageTopics:
         known = image.partition(partition)
         if known is None:
             return None if image.topics else NO_LEADER
-        return known.leader if known.leader in image.brokers else NO_LEADER
+        return known.leader if image.is_live(known.leader) else NO_LEADER

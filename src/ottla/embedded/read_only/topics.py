@@ -6,7 +6,7 @@ Each log is looked at once: a list of topics asks for the start, the end and the
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property, partial
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError
@@ -16,7 +16,14 @@ from ottla.base.partitions import TopicPartition
 from ottla.broker.topics.offered_ends import replicated_end
 from ottla.config.topic import TopicConfig
 from ottla.diagnosis.directories import Directories
-from ottla.metadata.cluster_view import NO_EPOCH, NO_LEADER, Node, PartitionView, Reach
+from ottla.metadata.cluster_view import (
+    NO_EPOCH,
+    NO_LEADER,
+    FinalizedFeatures,
+    Node,
+    PartitionView,
+    Reach,
+)
 from ottla.metadata.image import TopicImage
 from ottla.storage.files.filenames import PARTITION_METADATA, partition_directory_name
 from ottla.storage.files.partition_metadata import read_topic_id
@@ -131,6 +138,9 @@ class ReadOnlyPartition:
         return self._topics.size_of(self._place)
 
 
+NO_FEATURES: Final = FinalizedFeatures({}, 1)
+
+
 class ReadOnlyTopics:
     """The catalog, the view of the cluster, and the partitions of log directories.
 
@@ -140,6 +150,7 @@ class ReadOnlyTopics:
     revision = 0
     has_peers = False
     features: Mapping[str, tuple[int, int]] = {}
+    finalized = NO_FEATURES
 
     def __init__(self, directories: Directories, node_id: int) -> None:
         """Raises `UserError` for a partition that is in two directories."""
@@ -177,7 +188,10 @@ class ReadOnlyTopics:
 
     # The view
 
-    def nodes(self, reach: Reach) -> list[Node]:
+    def controllers(self, reach: Reach) -> None:
+        """There are none."""
+
+    def nodes(self, reach: Reach, *, with_fenced: bool = False) -> list[Node]:
         return [Node(self.controller_id, *reach.address)]
 
     def node(self, node_id: int, reach: Reach) -> Node | None:

@@ -17,9 +17,6 @@ from ottla.protocol.messages.api_versions import (
 from ottla.server.dispatching.apis import apis_of
 from ottla.server.dispatching.request_context import RequestContext
 
-FEATURES_EPOCH = 1
-"""Features do not change while a broker runs, so the epoch that orders changes is always this."""
-
 FIRST_FEATURES_VERSION = 3
 FIRST_ZERO_LEVEL_VERSION = 4
 """Clients of earlier versions take a level of 0 for a mistake (KAFKA-17011)."""
@@ -38,7 +35,8 @@ def handle(request: ApiVersionsRequest | None, context: RequestContext) -> ApiVe
 
 
 def _answer(code: ErrorCode, api_version: int, context: RequestContext) -> ApiVersionsResponse:
-    features = context.broker.view.features
+    view = context.broker.view
+    features, finalized = view.features, view.finalized
     response = ApiVersionsResponse(
         error_code=code,
         api_keys=[
@@ -48,10 +46,10 @@ def _answer(code: ErrorCode, api_version: int, context: RequestContext) -> ApiVe
         ],
     )
     if api_version >= FIRST_FEATURES_VERSION:
-        response.finalized_features_epoch = FEATURES_EPOCH
+        response.finalized_features_epoch = finalized.epoch
         response.finalized_features = [
-            FinalizedFeatureKey(name=name, min_version_level=newest, max_version_level=newest)
-            for name, (_, newest) in features.items()
+            FinalizedFeatureKey(name=name, min_version_level=level, max_version_level=level)
+            for name, level in finalized.levels.items()
         ]
         response.supported_features = [
             SupportedFeatureKey(name=name, min_version=oldest, max_version=newest)

@@ -16,20 +16,35 @@ BROKERS, CONTROLLERS = 1, 2
 
 
 def handle(request: DescribeClusterRequest, context: RequestContext) -> DescribeClusterResponse:
-    if request.endpoint_type == CONTROLLERS:
-        return _refuse(ErrorCode.MISMATCHED_ENDPOINT_TYPE, "This is a broker, not a controller.")
-    if request.endpoint_type != BROKERS:
+    if request.endpoint_type not in (BROKERS, CONTROLLERS):
         return _refuse(
             ErrorCode.UNSUPPORTED_ENDPOINT_TYPE,
             f"There are no endpoints of type {request.endpoint_type}.",
         )
-    view = context.broker.view
+    view, reach = context.broker.view, context.client.reach
+    controllers = view.controllers(reach)
+    if controllers is None and request.endpoint_type == CONTROLLERS:
+        return _refuse(ErrorCode.MISMATCHED_ENDPOINT_TYPE, "This is a broker, not a controller.")
+    if controllers is not None and request.endpoint_type == BROKERS:
+        return _refuse(ErrorCode.MISMATCHED_ENDPOINT_TYPE, "This is a controller, not a broker.")
+    if controllers is None:
+        leader_id = view.controller_id
+        nodes = view.nodes(reach, with_fenced=request.include_fenced_brokers)
+    else:
+        leader_id, nodes = controllers
     response = DescribeClusterResponse(
         cluster_id=context.broker.cluster_id,
-        controller_id=view.controller_id,
+        endpoint_type=request.endpoint_type,
+        controller_id=leader_id,
         brokers=[
-            DescribeClusterBroker(broker_id=one.id, host=one.host, port=one.port, rack=one.rack)
-            for one in view.nodes(context.client.reach)
+            DescribeClusterBroker(
+                broker_id=one.id,
+                host=one.host,
+                port=one.port,
+                rack=one.rack,
+                is_fenced=one.is_fenced,
+            )
+            for one in nodes
         ],
     )
     if request.include_cluster_authorized_operations:

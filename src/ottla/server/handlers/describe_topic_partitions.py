@@ -124,7 +124,7 @@ def _partition(view: PartitionView) -> DescribeTopicPartitionsResponsePartition:
         leader_epoch=view.leader_epoch,
         replica_nodes=list(view.replicas),
         isr_nodes=list(view.isr),
-        eligible_leader_replicas=[],
-        last_known_elr=[],
+        eligible_leader_replicas=list(view.elr),
+        last_known_elr=list(view.last_known_elr),
         offline_replicas=list(view.offline),
     )

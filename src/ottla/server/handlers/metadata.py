@@ -147,7 +147,7 @@ def _describe(topic: CatalogTopic, context: RequestContext) -> MetadataResponseT
 
 
 def _partition(view: PartitionView, api_version: int) -> MetadataResponsePartition:
-    index, error, leader, epoch, replicas, isr, offline = view
+    index, error, leader, epoch, replicas, isr, offline, _, _ = view
     if error is ErrorCode.LISTENER_NOT_FOUND and api_version < FIRST_LISTENER_ERROR_VERSION:
         error = ErrorCode.LEADER_NOT_AVAILABLE
     return MetadataResponsePartition(

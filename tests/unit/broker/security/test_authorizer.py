@@ -237,7 +237,8 @@ def test_a_host_is_the_same_however_its_address_is_written(host: str, shown: str
     """Java writes out what sockets of Python shorten, and a denial must not be lost by that."""
     rules = [acl(), acl(permission=DENY, host=host)]
     changed = Authorizer([], frozenset(), allows_without_acls=False)
-    changed.replace(rules[0].pattern, [one.entry for one in rules])
+    for one in rules:
+        changed.put(*one)
     for authorizer in (Authorizer(rules, frozenset(), allows_without_acls=False), changed):
         assert not authorizer.allows(ANA, shown, Operation.READ, T, "orders")
         assert authorizer.allows(ANA, "10.0.0.1", Operation.READ, T, "orders")
@@ -258,7 +259,7 @@ def test_a_rule_may_name_an_operation_that_its_resource_does_not_have() -> None:
     acl(operation=Operation.IDEMPOTENT_WRITE).check()
 
 
-def test_rules_replaced_pattern_by_pattern_decide_as_those_that_are_given_at_once() -> None:
+def test_rules_that_come_and_go_one_by_one_decide_as_those_that_are_given_at_once() -> None:
     chance = random.Random(7)
     names = ["*", "a", "ab", "abc", "b"]
     asked = ["a", "ab", "abcd", "b", "c"]
@@ -267,6 +268,7 @@ def test_rules_replaced_pattern_by_pattern_decide_as_those_that_are_given_at_onc
     changing = Authorizer([], frozenset(), allows_without_acls=False)
     for _ in range(200):
         pattern = chance.choice(patterns)
+        before = known.get(pattern, [])
         known[pattern] = [
             acl(
                 operation=chance.choice([Operation.READ, Operation.WRITE, Operation.ALL]),
@@ -275,7 +277,10 @@ def test_rules_replaced_pattern_by_pattern_decide_as_those_that_are_given_at_onc
             ).entry
             for _ in range(chance.randrange(3))
         ]
-        changing.replace(pattern, known[pattern])
+        for entry in before:
+            changing.drop(pattern, entry)
+        for entry in known[pattern]:
+            changing.put(pattern, entry)
         all_of_them = [Acl(pattern, entry) for pattern, its in known.items() for entry in its]
         whole = Authorizer(all_of_them, frozenset(), allows_without_acls=False)
         for name in asked:
