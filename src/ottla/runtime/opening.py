@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.base.clock import Clock, SystemClock
 from ottla.base.events import OnEvent, pass_over
@@ -12,6 +12,7 @@ from ottla.base.files import FileSystem, OsFileSystem
 from ottla.base.ids import Uuid, is_reserved, uuid_text
 from ottla.broker.assemble import assemble
 from ottla.broker.broker import Broker
+from ottla.broker.membership.quorum_start import QuorumStart
 from ottla.broker.startup.opening import BrokerOptions
 from ottla.config.broker import BrokerConfig, broker_config
 
@@ -19,6 +20,14 @@ if TYPE_CHECKING:
     from ottla.broker.membership.membership import (
         AnyMembership,  # not loaded by a broker without a cluster
     )
+
+
+class InCluster(NamedTuple):
+    """The cluster that a broker is opened in; `quorum` is for a node of a KRaft cluster."""
+
+    cluster_id: str
+    membership: "AnyMembership"
+    quorum: QuorumStart | None = None
 
 
 def open_broker(
@@ -42,18 +51,19 @@ def open_broker(
 def open_member(
     paths: Sequence[str],
     settings: Mapping[str, str],
-    place: "tuple[str, AnyMembership]",
+    cluster: InCluster,
     *,
     clock: Clock,
     on_progress: Callable[[str], None] = lambda _: None,
     on_event: OnEvent = pass_over,
 ) -> Broker:
-    """Like `open_broker`, for a member of the cluster with that id, whose controller assigns
-    replicas and leaderships."""
-    cluster_id, membership = place
+    """Like `open_broker`, for a member of a cluster, whose controller assigns replicas and
+    leaderships.
+    """
     config = broker_config(settings)
-    options = _options(config, cluster_id, clock, on_progress, on_event)
-    return assemble(paths, OsFileSystem(), config, replace(options, membership=membership))
+    options = _options(config, cluster.cluster_id, clock, on_progress, on_event)
+    options = replace(options, membership=cluster.membership, quorum=cluster.quorum)
+    return assemble(paths, OsFileSystem(), config, options)
 
 
 def _options(

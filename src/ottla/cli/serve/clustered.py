@@ -26,7 +26,7 @@ from ottla.config.listeners import (
     inter_broker_listener,
 )
 from ottla.metadata.brokers import Endpoint
-from ottla.runtime.opening import new_cluster_id, open_member
+from ottla.runtime.opening import InCluster, new_cluster_id, open_member
 from ottla.runtime.owner_notes import LOOPBACK
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class Clustered:
             return open_member(
                 self._paths,
                 {**values, "broker.id": str(self._cluster.broker_id)},
-                (self._cluster.cluster_id, self._cluster.membership),
+                InCluster(self._cluster.cluster_id, self._cluster.membership),
                 clock=self._clock,
                 on_progress=progress,
                 on_event=on_event,

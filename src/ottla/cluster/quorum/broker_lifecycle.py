@@ -141,14 +141,15 @@ class BrokerLifecycle:
         """The request that is due; `end_offset` is the offset after the last record of the metadata
         that the broker has applied.
         """
-        self._give_up_if_late(now_ms)
+        self.give_up_if_late(now_ms)
         is_over = self.failure is not None or self.state is BrokerState.SHUTTING_DOWN
         if is_over or self._sent is not None or now_ms < self.due_ms:
             return None
         self._sent = self._heartbeat(end_offset) if self.is_registered else self._registration()
         return self._sent
 
-    def _give_up_if_late(self, now_ms: float) -> None:
+    def give_up_if_late(self, now_ms: float) -> None:
+        """Sets `failure` if the broker was not registered in time."""
         options, refusal = self._options, self._last_refusal
         if self.epoch != NO_EPOCH or now_ms < self._give_up_ms:
             return

@@ -33,11 +33,13 @@ from ottla.metadata.image import MetadataImage
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.broker_registration import BrokerRegistrationRequest
 from ottla.protocol.messages.create_topics import CreatableTopic
-from ottla.quorum.messages import Known
 from ottla.zookeeper.controllers import ProducerIdBlock
 
 POLL_S: Final = 0.05
 """The interval of checks for changed ISRs."""
+
+NO_LEADER_POLL_S: Final = 0.02
+"""The interval of looks for a leader while none is known."""
 
 LONGEST_POLL_S: Final = 0.2
 """How long a failed directory may wait to be told."""
@@ -45,8 +47,9 @@ LONGEST_POLL_S: Final = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionParts:
-    """The collaborators. `leader` is what is known of the quorum's leader, and `image` the metadata
-    that the node has applied. `offline` are the ids of log directories that have failed.
+    """The collaborators. `active` is where the active controller is, as far as is known, `image`
+    the metadata that the node has applied, and `offline` are the ids of log directories that have
+    failed.
 
     A node that is only a controller has no `broker`, and one that is none has no `controller`.
     `registered` gets the broker's epoch, `changed` its state when that is another, and `failed` a
@@ -56,15 +59,13 @@ class ConnectionParts:
     node_id: int
     broker: LifecycleOptions | None
     controller: ControllerOptions | None
-    leader: Callable[[], Known]
+    active: Callable[[], Endpoint | None]
     image: Callable[[], MetadataImage]
     offline: Callable[[], tuple[Uuid, ...]]
     replicas: LeadingReplicas
     lock: AbstractContextManager[object]
     wake: Callable[[], None]
     connect: Connect
-    listener: str
-    protocol: str
     clock: Clock
     new_topic: Callable[[str], CreatableTopic]
     complain: Callable[[str], None]
@@ -82,25 +83,14 @@ class LeaderPeer:
 
     def ask(self, request: Message, newest: int | None = None) -> Any:
         """Returns the response; raises `PeerError`, also if the node is not the controller."""
-        answer = self._peer.ask(self._endpoint(), request, newest)
+        answer = self._peer.ask(self._parts.active(), request, newest)
         if getattr(answer, "error_code", 0) == ErrorCode.NOT_CONTROLLER:
             raise PeerError(ErrorCode.NOT_CONTROLLER.description)
         return answer
 
     def version_of(self, api_key: ApiKey) -> int:
         """The version in which a request is sent; raises `PeerError`."""
-        return self._peer.version_of(self._endpoint(), api_key, None)
-
-    def _endpoint(self) -> Endpoint:
-        place = self._parts.leader().endpoint
-        if place is None:
-            raise PeerError("no leader of the quorum is known")
-        return Endpoint(
-            listener=self._parts.listener,
-            host=place.host,
-            port=place.port,
-            security_protocol=self._parts.protocol,
-        )
+        return self._peer.version_of(self._parts.active(), api_key, None)
 
     def close(self) -> None:
         self._peer.close()
@@ -224,6 +214,7 @@ class Heartbeats:
             None if parts.controller is None else ControllerLifecycle(parts.controller, now_ms)
         )
         self._has_failed = False
+        self._active: Endpoint | None = None
         self._answered_ms = now_ms
         """When the controller was heard last, while the broker leaves."""
         self._peer = LeaderPeer(parts)
@@ -258,10 +249,6 @@ class Heartbeats:
             self._worker.wake()
 
     def leader_changed(self) -> None:
-        with self._changed:
-            for one in (self._lifecycle, self._controller):
-                if one is not None:
-                    one.hurry(self._now_ms)
         self._peer.close()
         self._worker.wake()
 
@@ -283,7 +270,18 @@ class Heartbeats:
     # The thread
 
     def _work(self) -> float:
+        active = self._parts.active()
+        if active != self._active:
+            self._active = active
+            with self._changed:
+                for one in (self._lifecycle, self._controller):
+                    if one is not None:
+                        one.hurry(self._now_ms)
         due_ms = self._now_ms + LONGEST_POLL_S * 1000
+        if active is None:
+            if self._lifecycle is not None:
+                self._check_time(self._lifecycle)
+            return NO_LEADER_POLL_S
         if self._controller is not None:
             due_ms = min(due_ms, self._register_controller(self._controller))
         if self._lifecycle is not None:
@@ -298,9 +296,7 @@ class Heartbeats:
                 lifecycle.directories_failed(offline, self._now_ms)
             request = lifecycle.next_request(self._parts.image().end_offset, self._now_ms)
             before = lifecycle.state, lifecycle.epoch
-        if lifecycle.failure is not None and not self._has_failed:
-            self._has_failed = True
-            self._parts.failed(lifecycle.failure)
+        self._check_time(lifecycle)
         if request is not None:
             answer = self._answer_to(request)
             with self._changed:
@@ -310,6 +306,13 @@ class Heartbeats:
             self._tell(lifecycle, *before)
         is_over = lifecycle.failure is not None or lifecycle.state is BrokerState.SHUTTING_DOWN
         return self._now_ms + LONGEST_POLL_S * 1000 if is_over else lifecycle.due_ms
+
+    def _check_time(self, lifecycle: BrokerLifecycle) -> None:
+        """Reports once that the broker was not registered in time."""
+        lifecycle.give_up_if_late(self._now_ms)
+        if lifecycle.failure is not None and not self._has_failed:
+            self._has_failed = True
+            self._parts.failed(lifecycle.failure)
 
     def _answer_to(self, request: Message) -> Any:
         """`None` without an answer of the active controller."""

@@ -575,7 +575,8 @@ class QuorumThread(Generic[ControllerT]):
         """
         outcome: T | ApiError
         try:
-            controller.end_offset = self._quorum.next_offset
+            # A new controller has decided before it is asked.
+            controller.end_offset = max(controller.end_offset, self._quorum.next_offset)
             controller.advance(self._now())
             try:
                 outcome = call()

@@ -71,6 +71,10 @@ class LogDirectory:
         self.deleted_paths: list[str] = []
         self.was_clean_stop = True
         """Whether the last broker shut down cleanly, so that nothing had to be recovered."""
+        self.previous_broker_epoch: int | None = None
+        """The epoch of that broker, if it has noted one (KIP-966)."""
+        self.broker_epoch = NO_BROKER_EPOCH
+        """What the next start finds there."""
         self.checkpoints = LogCheckpoints(file_system, self.health, self.logs, self.futures)
         self._loader = LogLoader(file_system, self.health, self.checkpoints, options)
         self._file_system = file_system
@@ -128,7 +132,9 @@ class LogDirectory:
     def load(self, found: Sequence[tuple[FoundLog, StartupAction]]) -> None:
         """Carries out the planned action for each directory of `find_logs`, and loads the logs."""
         marker = join(self.path, CLEAN_SHUTDOWN)
-        self.was_clean_stop = read_clean_shutdown(self._file_system, marker) is not None
+        left = read_clean_shutdown(self._file_system, marker)
+        self.was_clean_stop = left is not None
+        self.previous_broker_epoch = None if left is None else left.broker_epoch
         # Removed before anything is changed, so that a crash from here on is noticed.
         remove_clean_shutdown(self._file_system, marker)
         self._mark_replicas()
@@ -380,7 +386,7 @@ class LogDirectory:
 
         self._options.run_all([partial(close, log) for log in logs])
         self.checkpoints.write()
-        write_clean_shutdown(self._file_system, join(self.path, CLEAN_SHUTDOWN), NO_BROKER_EPOCH)
+        write_clean_shutdown(self._file_system, join(self.path, CLEAN_SHUTDOWN), self.broker_epoch)
 
     def abandon(self) -> None:
         """Closes everything as a crash would, without a flush or a clean-shutdown file."""

@@ -54,8 +54,6 @@ from ottla.protocol.messages.create_topics import (
     CreateTopicsRequest,
     CreateTopicsResponse,
 )
-from ottla.quorum.messages import Known
-from ottla.quorum.voters import Endpoint as Place
 from tests.support.brokers import at, disk, id_of
 from tests.support.patience import wait_until
 from tests.support.replicated_brokers import (
@@ -226,15 +224,15 @@ def node(*, refusal: ErrorCode = ErrorCode.NONE, **changed: Any) -> Iterator[Nod
         node_id=ME,
         broker=replace(OPTIONS, heartbeat_interval_ms=20),
         controller=None,
-        leader=lambda: Known(3, 1, Place("", "h", place[0])),
+        active=lambda: Endpoint(
+            listener="CONTROLLER", host="h", port=place[0], security_protocol="PLAINTEXT"
+        ),
         image=lambda: image[0],
         offline=lambda: (id_of(71),) if any(one.is_offline for one in broker.directories) else (),
         replicas=replicas,
         lock=lock,
         wake=lambda: None,
         connect=controllers.connect,
-        listener="CONTROLLER",
-        protocol="PLAINTEXT",
         clock=SystemClock(),
         new_topic=lambda name: CreatableTopic(name=name, num_partitions=3, replication_factor=2),
         complain=said.append,

@@ -1,0 +1,388 @@
+"""Starts a broker as a node of a KRaft cluster: the quorum's log, its threads, its registration.
+
+The counterpart of `cluster/joining.py: ClusterBroker`. The node listens before it takes part in the
+quorum, and is registered while it serves: the controller may be this very process. Kafka's
+counterparts: `SharedServer`, `BrokerServer`, `ControllerServer`.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from ottla.base.clock import Clock, read_clock
+from ottla.base.errors import CorruptionError, RefusalError, StorageError, UserError
+from ottla.base.files import FileSystem, join, read_file
+from ottla.base.ids import Uuid
+from ottla.base.timestamps import Timestamps
+from ottla.base.values import dataclass
+from ottla.broker.broker import Broker
+from ottla.broker.controlling.active_controller import ActiveController, ControllerParts
+from ottla.broker.membership.quorum_start import QuorumStart
+from ottla.broker.metadata.bootstrap import read_bootstrap
+from ottla.broker.metadata.quorum_log import find_snapshots, snapshot_name
+from ottla.broker.metadata.quorum_opening import OpenedQuorum, open_quorum
+from ottla.broker.metadata.quorum_snapshots import QuorumSnapshots
+from ottla.broker.replicas.replicas import Replicas
+from ottla.cluster.exchanges import Exchanges, exchanges_of
+from ottla.cluster.internal_topics import new_topic
+from ottla.cluster.place import Place
+from ottla.cluster.quorum import node_options
+from ottla.cluster.quorum.broker_lifecycle import BrokerState
+from ottla.cluster.quorum.controller_connection import ConnectionParts, ControllerConnection
+from ottla.cluster.quorum.forwarding import Forwarding, ForwardingParts
+from ottla.cluster.quorum.image_publisher import Counterparts, ImagePublisher
+from ottla.cluster.quorum.quorum_membership import QuorumMembership
+from ottla.cluster.quorum.quorum_thread import Published, QuorumParts, QuorumThread
+from ottla.config.broker import BrokerConfig
+from ottla.config.inter_broker_version import LATEST
+from ottla.config.listeners import controller_protocol
+from ottla.config.topic import TopicConfig
+from ottla.metadata.brokers import Endpoint
+from ottla.metadata.cluster_view import NO_CONTROLLER
+from ottla.metadata.deciding.features import Quorum
+from ottla.metadata.image import MetadataImage
+from ottla.metadata.log_files import LogReading, MetadataFile
+from ottla.quorum.messages import Known
+from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.directory.open_options import OpenOptions
+from ottla.storage.files.metadata_files import has_metadata_log, metadata_folder
+
+logger = logging.getLogger(__name__)
+
+LONGEST_LEAVE_MS: Final = 300_000
+"""How long leaderships may take to move, as in Kafka (`BrokerServer.shutdown`)."""
+
+FORWARDING_TIMEOUT_MS: Final = 60_000
+"""How long a client's request is tried, as in Kafka (`NodeToControllerChannelManager`)."""
+
+
+class Told(NamedTuple):
+    """`complain` gets a line for people; `failed` is called if the node cannot go on, once or
+    twice, by any of its threads.
+    """
+
+    complain: Callable[[str], None]
+    failed: Callable[[Exception], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningNode:
+    broker: Broker
+    place: Place
+    opened: OpenedQuorum
+    quorum: QuorumThread[ActiveController]
+    publisher: ImagePublisher
+    link: ControllerConnection
+    forwarding: Forwarding
+    exchanges: Exchanges
+
+    def stop(self) -> None:
+        """Ends all threads. Not under the broker's lock."""
+        self.link.stop()
+        self.forwarding.stop()
+        self.exchanges.stop()
+        self.quorum.stop()
+        self.publisher.stop()
+        with suppress(StorageError):  # logged where the directory went offline
+            self.opened.log.close()
+
+
+class QuorumBroker:
+    """The node in its cluster, until `stop`: a broker, a controller, or both."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        paths: Sequence[str],
+        file_system: FileSystem,
+        clock: Clock,
+        told: Told,
+    ) -> None:
+        """Raises `UserError` for directories that are not formatted, and for settings that do not
+        fit together.
+        """
+        self._config = config
+        self._file_system = file_system
+        self._clock = clock
+        self._told = told
+        self._identity = node_options.identity_of(config, paths, file_system)
+        self._voters = node_options.settings_voters(config, self.node_id)
+        self._own_directory: LogDirectory | None = None
+        """That of metadata.log.dir, if it has no logs of topics."""
+        self._running: RunningNode | None = None
+        self._told_leader = Known(0)
+        self.membership: QuorumMembership[ActiveController] = QuorumMembership(
+            lambda: self._leader_id() == self.node_id, lambda: self._parts
+        )
+
+    @property
+    def node_id(self) -> int:
+        return self._identity.node_id
+
+    @property
+    def cluster_id(self) -> str:
+        return self._identity.cluster_id
+
+    @property
+    def _parts(self) -> RunningNode:
+        assert self._running is not None, "call start first"
+        return self._running
+
+    def _known_leader(self) -> Known:
+        return Known(0) if self._running is None else self._running.quorum.leader
+
+    def _leader_id(self) -> int:
+        leader_id = self._known_leader().leader_id
+        return NO_CONTROLLER if leader_id is None else leader_id
+
+    @property
+    def state(self) -> BrokerState | None:
+        """The broker's state; `None` on a node that is only a controller."""
+        return self._parts.link.state
+
+    # Before the broker is assembled
+
+    def quorum_start(self) -> QuorumStart:
+        """What the broker is assembled with: what a snapshot has was committed."""
+        return QuorumStart(image=self._snapshot_image(), leader_id=self._leader_id)
+
+    def _snapshot_image(self) -> MetadataImage:
+        """Of the newest snapshot; what is damaged is reported when the log is opened."""
+        files, path = self._file_system, self._identity.metadata_path
+        try:
+            folder = metadata_folder(path)
+            found = find_snapshots(files, folder) if has_metadata_log(files, path) else []
+            if not found:
+                return MetadataImage()
+            newest = found[-1]
+            name = join(folder, snapshot_name(newest))
+            file = MetadataFile(
+                path=name,
+                content=read_file(files, name),
+                offset=newest.end_offset,
+                epoch=newest.epoch,
+            )
+            reading = LogReading()
+            for _ in reading.steps(file, (), may_be_torn=False):
+                pass
+            return reading.replay.image()
+        except (CorruptionError, OSError):
+            return MetadataImage()
+
+    # The node
+
+    def start(self, broker: Broker, place: Place) -> None:
+        """Takes part in the quorum, and registers a broker that listens, which goes on by itself.
+
+        Raises `UserError` and `StorageError` for a log that cannot be opened.
+        """
+        opened, directory = self._open_log(broker)
+        incarnation_id = broker.options.new_id()
+        quorum = self._quorum_thread(broker, place, opened, directory)
+        publisher = ImagePublisher(
+            broker, place, self._clock, Counterparts(self._told.complain, self._applied)
+        )
+        self._running = RunningNode(
+            broker=broker,
+            place=place,
+            opened=opened,
+            quorum=quorum,
+            publisher=publisher,
+            link=ControllerConnection(
+                self._connection_parts(broker, place, incarnation_id, publisher)
+            ),
+            forwarding=Forwarding(self._forwarding_parts(place)),
+            exchanges=exchanges_of(broker, place, self._clock, LATEST),
+        )
+        quorum.follow(self._published)
+        publisher.start()
+        quorum.start()
+        self._running.forwarding.start()
+        self._running.link.start()
+
+    def _open_log(self, broker: Broker) -> tuple[OpenedQuorum, LogDirectory]:
+        path = self._identity.metadata_path
+        directory = next((one for one in broker.directories if one.path == path), None)
+        if directory is None:
+            directory = self._own_directory = LogDirectory.open(
+                path, self._file_system, self._open_options(broker)
+            )
+        if directory.is_offline:
+            raise StorageError(path, f"{directory.health.failure}; the quorum's log is in it")
+        opened = open_quorum(
+            directory,
+            self._file_system,
+            self._voters,
+            self._clock.now_ms,
+            node_options.segment_limits(self._config),
+        )
+        return opened, directory
+
+    def _open_options(self, broker: Broker) -> OpenOptions:
+        return OpenOptions(
+            now_ms=self._clock.now_ms(),
+            node_id=self.node_id,
+            cluster_id=self.cluster_id,
+            new_id=broker.options.new_id,
+            random_below=broker.options.random_below,
+            topic_config=lambda _: TopicConfig(),
+        )
+
+    def _quorum_thread(
+        self, broker: Broker, place: Place, opened: OpenedQuorum, directory: LogDirectory
+    ) -> QuorumThread[ActiveController]:
+        config = self._config
+        return QuorumThread(
+            QuorumParts(
+                options=node_options.quorum_options(
+                    config, self._identity, directory.directory_id, place
+                ),
+                log=opened.log,
+                elections=opened.elections,
+                election=opened.election,
+                history=opened.history,
+                snapshots=QuorumSnapshots(
+                    opened.log, node_options.snapshot_limits(config), read_clock(self._clock)
+                ),
+                connect=place.control_connect,
+                protocol=controller_protocol(config).protocol,
+                clock=self._clock,
+                random_below=broker.options.random_below,
+                new_controller=self._new_controller(broker, opened)
+                if config.has_controller_role
+                else None,
+                complain=self._told.complain,
+                failed=self._told.failed,
+            )
+        )
+
+    def _new_controller(
+        self, broker: Broker, opened: OpenedQuorum
+    ) -> Callable[[MetadataImage, int, int, Timestamps], ActiveController]:
+        """Raises `RefusalError` if what the directory was formatted with is damaged."""
+        try:
+            bootstrap = read_bootstrap(self._file_system, self._identity.metadata_path)
+        except CorruptionError as error:
+            raise RefusalError(f"{error}; format the directory again") from error
+        history = opened.history
+        parts = ControllerParts(
+            node_id=self.node_id,
+            cluster_id=self.cluster_id,
+            config=lambda: broker.settings.config,
+            new_id=broker.options.new_id,
+            chance=lambda: broker.options.random_below(1 << 62),
+            bootstrap=bootstrap,
+            complain=self._told.complain,
+            quorum=lambda: Quorum(
+                node_id=self.node_id,
+                voters=history.voters.ids,
+                kraft_version=history.kraft_version,
+                min_isr=broker.settings.config.topic_defaults.min_insync_replicas,
+            ),
+        )
+        return lambda image, end_offset, epoch, at: ActiveController(
+            parts, image, end_offset, epoch, at
+        )
+
+    def _connection_parts(
+        self, broker: Broker, place: Place, incarnation_id: Uuid, publisher: ImagePublisher
+    ) -> ConnectionParts:
+        config, identity, replicas = self._config, self._identity, broker.replicas
+        assert isinstance(replicas, Replicas), "assembled as one of a cluster"
+        return ConnectionParts(
+            node_id=self.node_id,
+            broker=node_options.lifecycle_options(
+                config, identity, incarnation_id, place, broker.directories
+            )
+            if config.has_broker_role
+            else None,
+            controller=node_options.controller_options(identity, incarnation_id, place)
+            if config.has_controller_role
+            else None,
+            active=self._active,
+            image=lambda: publisher.image,
+            offline=lambda: _failed(broker.directories),
+            replicas=replicas,
+            lock=place.lock,
+            wake=place.wake,
+            connect=place.control_connect,
+            clock=self._clock,
+            new_topic=lambda name: new_topic(name, config),
+            complain=self._told.complain,
+            registered=self._registered,
+            changed=self._changed,
+            failed=lambda line: self._told.failed(UserError(line)),
+        )
+
+    def _forwarding_parts(self, place: Place) -> ForwardingParts:
+        return ForwardingParts(
+            connect=place.control_connect,
+            client_id=str(self.node_id),
+            controller=self._active,
+            answered=self.membership.finish,
+            clock=self._clock,
+            timeout_ms=FORWARDING_TIMEOUT_MS,
+            complain=self._told.complain,
+        )
+
+    def _active(self) -> Endpoint | None:
+        """Where the active controller is, as far as is known."""
+        place, listener = self._known_leader().endpoint, controller_protocol(self._config)
+        if place is None:
+            return None
+        return Endpoint(
+            listener=listener.name,
+            host=place.host,
+            port=place.port,
+            security_protocol=listener.protocol,
+        )
+
+    def leave(self) -> None:
+        """Moves leaderships to other brokers; this one serves until they have moved, or no
+        controller answers.
+        """
+        if self._config.controlled_shutdown_enable and not self._parts.link.leave(LONGEST_LEAVE_MS):
+            self._told.complain(
+                "stopping without a controlled shutdown: no controller has moved all leaderships"
+            )
+
+    def stop(self) -> None:
+        """Ends all threads; a leader of the quorum resigns. Not under the broker's lock."""
+        if self._running is not None:
+            self._running.stop()
+        if self._own_directory is not None:
+            self._own_directory.close()
+
+    # Called by the threads
+
+    def _published(self, published: Published) -> None:
+        parts = self._parts
+        parts.publisher.publish(published)
+        if published.leader != self._told_leader:
+            self._told_leader = published.leader
+            parts.link.leader_changed()
+
+    def _applied(self) -> None:
+        if self._parts.publisher.is_caught_up:
+            self._parts.link.ready()
+
+    def _registered(self, epoch: int) -> None:
+        parts = self._parts
+        replicas = parts.broker.replicas
+        assert isinstance(replicas, Replicas)
+        logger.info("node %d is registered as a broker with epoch %d", self.node_id, epoch)
+        with parts.place.lock:
+            replicas.registered(epoch)
+            for one in parts.broker.directories:
+                one.broker_epoch = epoch
+
+    def _changed(self, state: BrokerState) -> None:
+        logger.info("broker %d is %s", self.node_id, state.name)
+
+
+def _failed(directories: Sequence[LogDirectory]) -> tuple[Uuid, ...]:
+    """The ids of those that are offline, as far as they are known."""
+    return tuple(
+        one.directory_id for one in directories if one.is_offline and one.directory_id is not None
+    )

@@ -1,0 +1,168 @@
+"""What the settings of a node of a KRaft cluster mean for its part in the quorum."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from ottla.base.errors import CorruptionError, UserError
+from ottla.base.files import FileSystem
+from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.broker.metadata.log import SnapshotLimits
+from ottla.broker.metadata.quorum_log import SegmentLimits
+from ottla.cluster.place import Place
+from ottla.cluster.quorum.broker_lifecycle import NO_EPOCH, LifecycleOptions
+from ottla.cluster.quorum.controller_lifecycle import ControllerOptions
+from ottla.config.broker import BrokerConfig
+from ottla.config.listeners import controller_protocol
+from ottla.config.setting import SettingError
+from ottla.metadata.levels import SUPPORTED
+from ottla.quorum.options import QuorumOptions
+from ottla.quorum.voters import Endpoint, ReplicaKey, Voter, VoterSet
+from ottla.storage.directory.log_directory import LogDirectory
+from ottla.storage.files.meta_properties import MetaProperties, properties_of
+
+VOTERS = "controller.quorum.voters"
+BOOTSTRAP = "controller.quorum.bootstrap.servers"
+
+
+class Identity(NamedTuple):
+    """What the formatted directories of a node say of it, and where its metadata log is."""
+
+    node_id: int
+    cluster_id: str
+    metadata_path: str
+
+
+def identity_of(config: BrokerConfig, paths: Sequence[str], file_system: FileSystem) -> Identity:
+    """Raises `UserError` for directories that are not formatted, or for another node."""
+    metadata_path = config.metadata_log_dir or paths[0]
+    found = _first_properties([metadata_path, *paths], file_system)
+    if found is None or found.cluster_id is None:
+        raise UserError(
+            f"{metadata_path} is not formatted for a KRaft cluster: all nodes must have the same "
+            "cluster id; format it with ottla storage format"
+        )
+    node_id = config.wanted_node_id
+    if node_id is None:
+        node_id = found.node_id
+    if node_id is None or node_id != found.node_id:
+        raise UserError(
+            f"{metadata_path} is formatted for node {found.node_id}, and node.id is {node_id}; "
+            "change the setting, or name another directory"
+        )
+    return Identity(node_id, found.cluster_id, metadata_path)
+
+
+def _first_properties(paths: Iterable[str], file_system: FileSystem) -> MetaProperties | None:
+    for path in paths:
+        try:
+            found = properties_of(file_system, path)
+        except (CorruptionError, OSError):
+            continue  # reported when the directory is opened
+        if found is not None:
+            return found
+    return None
+
+
+# The quorum
+
+
+def settings_voters(config: BrokerConfig, node_id: int) -> VoterSet:
+    """The voters of a static quorum, none of a dynamic one; raises `UserError`."""
+    listener = controller_protocol(config)
+    voters = VoterSet.of(
+        Voter(ReplicaKey(one.id), (Endpoint(listener.name, *one.address),)) for one in config.voters
+    )
+    if not voters and not config.bootstrap_controllers:
+        raise _error(BOOTSTRAP, "", f"name the controllers of the cluster here, or in {VOTERS}")
+    is_named = node_id in voters.ids
+    given = ",".join(config.controller_quorum_voters)
+    if is_named and not config.has_controller_role:
+        raise _error(VOTERS, given, f"node {node_id} votes, so process.roles must have controller")
+    if voters and config.has_controller_role and not is_named:
+        raise _error(VOTERS, given, f"node.id={node_id} is a controller; name it here too")
+    return voters
+
+
+def _error(name: str, given: str, reason: str) -> SettingError:
+    message = f"{name}={given}: {reason}"
+    return SettingError(name, message, message)
+
+
+def quorum_options(
+    config: BrokerConfig, identity: Identity, directory_id: Uuid | None, place: Place
+) -> QuorumOptions:
+    listener = controller_protocol(config)
+    own = place.controller_endpoints if config.has_controller_role else ()
+    return QuorumOptions(
+        key=ReplicaKey(identity.node_id, directory_id or ZERO_UUID),
+        cluster_id=identity.cluster_id,
+        endpoints=tuple(Endpoint(one.listener, one.host, one.port) for one in own),
+        bootstrap=tuple(Endpoint(listener.name, *one) for one in config.bootstrap_controllers),
+        auto_join=config.has_controller_role and config.controller_quorum_auto_join_enable,
+        election_timeout_ms=config.controller_quorum_election_timeout_ms,
+        fetch_timeout_ms=config.controller_quorum_fetch_timeout_ms,
+        election_backoff_max_ms=config.controller_quorum_election_backoff_max_ms,
+        append_linger_ms=config.controller_quorum_append_linger_ms,
+        request_timeout_ms=config.controller_quorum_request_timeout_ms,
+        retry_backoff_ms=config.controller_quorum_retry_backoff_ms,
+        fetch_max_bytes=config.controller_quorum_fetch_max_bytes,
+    )
+
+
+def segment_limits(config: BrokerConfig) -> SegmentLimits:
+    return SegmentLimits(
+        size=config.metadata_log_segment_bytes, age_ms=config.metadata_log_segment_ms
+    )
+
+
+def snapshot_limits(config: BrokerConfig) -> SnapshotLimits:
+    return SnapshotLimits(
+        bytes_between=config.metadata_log_max_record_bytes_between_snapshots,
+        interval_ms=config.metadata_log_max_snapshot_interval_ms,
+        retention_bytes=config.metadata_max_retention_bytes,
+        retention_ms=config.metadata_max_retention_ms,
+    )
+
+
+# The node for the controllers
+
+
+def lifecycle_options(
+    config: BrokerConfig,
+    identity: Identity,
+    incarnation_id: Uuid,
+    place: Place,
+    directories: Sequence[LogDirectory],
+) -> LifecycleOptions:
+    return LifecycleOptions(
+        broker_id=identity.node_id,
+        cluster_id=identity.cluster_id,
+        incarnation_id=incarnation_id,
+        endpoints=place.endpoints,
+        features=SUPPORTED,
+        rack=config.broker_rack or None,
+        directories=tuple(one.directory_id for one in directories if one.directory_id is not None),
+        previous_epoch=previous_epoch(directories),
+        heartbeat_interval_ms=config.broker_heartbeat_interval_ms,
+        session_timeout_ms=config.broker_session_timeout_ms,
+        registration_timeout_ms=config.initial_broker_registration_timeout_ms,
+    )
+
+
+def previous_epoch(directories: Sequence[LogDirectory]) -> int:
+    """The epoch with which the broker stopped, if every directory was left cleanly by it, or -1.
+
+    Kafka's counterpart: `LogManager.readBrokerEpochFromCleanShutdownFiles`.
+    """
+    epochs = {None if one.is_offline else one.previous_broker_epoch for one in directories}
+    (epoch, *others) = epochs
+    return NO_EPOCH if others or epoch is None else epoch
+
+
+def controller_options(identity: Identity, incarnation_id: Uuid, place: Place) -> ControllerOptions:
+    return ControllerOptions(
+        node_id=identity.node_id,
+        incarnation_id=incarnation_id,
+        endpoints=place.controller_endpoints,
+        features=SUPPORTED,
+    )

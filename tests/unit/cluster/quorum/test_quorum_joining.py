@@ -1,0 +1,193 @@
+"""A node of a KRaft cluster, from its formatted directory to the end of its threads."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import RLock
+from typing import Any
+
+import pytest
+
+from ottla.base.clock import SystemClock
+from ottla.base.errors import RefusalError, UserError
+from ottla.base.files import replace_file
+from ottla.broker.assemble import assemble
+from ottla.broker.broker import Broker
+from ottla.broker.metadata.formatting import FormatOptions, format_directories
+from ottla.broker.startup.opening import BrokerOptions
+from ottla.cluster.place import Place
+from ottla.cluster.quorum.broker_lifecycle import BrokerState
+from ottla.cluster.quorum.joining import QuorumBroker, Told
+from ottla.config.broker import BrokerConfig, broker_config
+from ottla.metadata.brokers import Endpoint
+from ottla.metadata.deciding.features import feature_records, new_features
+from ottla.metadata.image import METADATA_VERSION
+from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from ottla.protocol.messages.broker_registration import BrokerRegistrationRequest
+from ottla.storage.files.clean_shutdown import read_clean_shutdown
+from ottla.testing import FakeFileSystem
+from tests.support.brokers import NOW_MS, disk, id_of
+from tests.support.patience import wait_until
+from tests.support.replicated_brokers import replicas_of
+from tests.unit.cluster.quorum.test_controller_connection import Controllers
+
+ME, CLUSTER_ID = 7, "a-cluster-for-tests-01"
+CONTROLLER = Endpoint(listener="CONTROLLER", host="h", port=9093, security_protocol="PLAINTEXT")
+CLIENTS = Endpoint(listener="PLAINTEXT", host="h", port=9092, security_protocol="PLAINTEXT")
+SETTINGS = {
+    "process.roles": "broker,controller",
+    "node.id": str(ME),
+    "listeners": "PLAINTEXT://h:9092,CONTROLLER://h:9093",
+    "controller.listener.names": "CONTROLLER",
+    "controller.quorum.voters": f"{ME}@h:9093",
+    "log.dirs": "/d",
+    "broker.heartbeat.interval.ms": "20",
+    "controller.quorum.election.timeout.ms": "10",
+}
+
+
+def settings(**changed: str) -> BrokerConfig:
+    return broker_config(
+        SETTINGS | {name.replace("_", "."): value for name, value in changed.items()}
+    )
+
+
+def formatted(*paths: str) -> FakeFileSystem:
+    numbers = iter(range(70, 99))
+    files = disk(*paths)
+    options = FormatOptions(
+        node_id=ME,
+        cluster_id=CLUSTER_ID,
+        records=feature_records(new_features("3.9")),
+        now_ms=NOW_MS,
+        new_id=lambda: id_of(next(numbers)),
+    )
+    format_directories(paths, files, options)
+    return files
+
+
+class Node:
+    """A node whose own controller is a stand-in, which grants what brokers ask."""
+
+    def __init__(
+        self, files: FakeFileSystem, config: BrokerConfig, controllers: Controllers
+    ) -> None:
+        self.controllers = controllers
+        self.complaints: list[str] = []
+        self.failures: list[Exception] = []
+        told = Told(self.complaints.append, self.failures.append)
+        self.node = QuorumBroker(config, ["/d"], files, SystemClock(), told)
+        self.broker: Broker = assemble(["/d"], files, config, self._options())
+        self.place = Place(
+            lock=RLock(),
+            wake=lambda: None,
+            connect=controllers.connect,
+            listener="PLAINTEXT",
+            control_connect=controllers.connect,
+            control_listener="CONTROLLER",
+            endpoints=(CLIENTS,) if config.has_broker_role else (),
+            controller_endpoints=(CONTROLLER,) if config.has_controller_role else (),
+        )
+
+    def _options(self) -> BrokerOptions:
+        numbers = iter(range(500, 1000))
+        return BrokerOptions(
+            now_ms=NOW_MS,
+            new_id=lambda: id_of(next(numbers)),
+            random_below=lambda _: 0,
+            node_id=self.node.node_id,
+            cluster_id=self.node.cluster_id,
+            membership=self.node.membership,
+            quorum=self.node.quorum_start(),
+        )
+
+    def asked(self, kind: type[Any]) -> list[Any]:
+        return self.controllers.of(kind)
+
+
+@contextmanager
+def running(files: FakeFileSystem, **changed: str) -> Iterator[Node]:
+    one = Node(files, settings(**changed), Controllers())
+    try:
+        one.node.start(one.broker, one.place)
+        yield one
+    finally:
+        one.node.stop()
+        one.broker.close()
+
+
+def test_a_node_leads_its_quorum_follows_its_image_and_registers() -> None:
+    files = formatted("/d")
+    with running(files) as one:
+        wait_until(lambda: one.node.state is BrokerState.RUNNING)
+        assert one.node.membership.is_controller
+        wait_until(lambda: one.broker.image_store.image.features.get(METADATA_VERSION) == 21)
+        (request,) = one.asked(BrokerRegistrationRequest)
+        assert (request.cluster_id, request.previous_broker_epoch) == (CLUSTER_ID, -1)
+        assert request.log_dirs == [one.broker.directories[0].directory_id]
+        assert [listener.name for listener in request.listeners] == ["PLAINTEXT"]
+        assert replicas_of(one.broker).manager.broker_epoch == 500
+        one.node.leave()
+        assert one.asked(BrokerHeartbeatRequest)[-1].want_shut_down
+    assert (one.complaints, one.failures) == ([], [])
+    left = read_clean_shutdown(files, "/d/.kafka_cleanshutdown")
+    assert left is not None
+    assert left.broker_epoch == 500
+    with running(files) as again:
+        wait_until(lambda: again.asked(BrokerRegistrationRequest))
+        assert again.asked(BrokerRegistrationRequest)[0].previous_broker_epoch == 500
+        wait_until(lambda: again.broker.image_store.image.features.get(METADATA_VERSION) == 21)
+
+
+def test_a_node_that_is_only_a_controller_registers_as_one() -> None:
+    changed = {"process_roles": "controller", "listeners": "CONTROLLER://h:9093"}
+    with running(formatted("/d"), **changed) as one:
+        wait_until(lambda: one.controllers.asked)
+        assert one.node.state is None
+        assert not one.asked(BrokerRegistrationRequest)
+        decided = one.node.membership.decide(lambda controller: controller.end_offset)
+        wait_until(lambda: decided.result is not None)
+        assert isinstance(decided.result, int)
+        assert decided in one.node.membership.take_answered()
+
+
+def test_the_quorums_log_may_have_a_directory_of_its_own() -> None:
+    files = formatted("/m", "/d")
+    with running(files, metadata_log_dir="/m") as one:
+        wait_until(lambda: one.node.state is BrokerState.RUNNING)
+        assert files.status("/m/__cluster_metadata-0") is not None
+        assert files.status("/d/__cluster_metadata-0") is None
+    assert read_clean_shutdown(files, "/m/.kafka_cleanshutdown") is not None
+
+
+@pytest.mark.parametrize(
+    ("changed", "line"),
+    [
+        ({"node_id": "8"}, "/d is formatted for node 7, and node.id is 8"),
+        ({"controller_quorum_voters": "8@h:9093"}, "node.id=7 is a controller; name it here too"),
+        (
+            {"process_roles": "broker", "listeners": "PLAINTEXT://h:9092"},
+            "node 7 votes, so process.roles must have controller",
+        ),
+        ({"controller_quorum_voters": ""}, "name the controllers of the cluster here"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused_in_one_line(
+    changed: dict[str, str], line: str
+) -> None:
+    with pytest.raises(UserError, match=line) as refused:
+        Node(formatted("/d"), settings(**changed), Controllers())
+    assert "\n" not in str(refused.value)
+
+
+def test_a_directory_that_is_not_formatted_is_refused() -> None:
+    with pytest.raises(UserError, match="/d is not formatted for a KRaft cluster"):
+        Node(disk("/d"), settings(), Controllers())
+
+
+def test_a_lost_metadata_log_is_not_begun_again() -> None:
+    files = formatted("/d")
+    with running(files) as one:
+        wait_until(lambda: one.node.membership.is_controller)
+    replace_file(files, "/d/__cluster_metadata-0/quorum-state", b"?")
+    with pytest.raises(RefusalError, match="quorum-state"), running(files):
+        raise AssertionError("it must not start")
