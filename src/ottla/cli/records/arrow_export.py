@@ -151,11 +151,19 @@ def _column(batch: "pa.RecordBatch", field: Any, place: TopicPartition) -> Any:
     return batch.column(DECODED[field.name]).cast(field.type)
 
 
+def _is_calendar(time_ms: Any) -> bool:
+    """Whether SQL and Python have a date for a time; not for null."""
+    return bool(time_ms.is_valid and FIRST_TIME_MS <= time_ms.as_py() <= LAST_TIME_MS)
+
+
 def _times(timestamps_ms: Any, kind: Any) -> Any:
     """Converts timestamps; a missing one is null."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    least = pc.min(timestamps_ms).as_py()
+    if least is not None and least > -1:
+        return timestamps_ms.cast(kind)
     is_none = pc.equal(timestamps_ms, -1)
     return pc.if_else(is_none, pa.scalar(None, pa.int64()), timestamps_ms).cast(kind)
 
@@ -170,6 +178,9 @@ def with_calendar_times(batch: "pa.RecordBatch") -> "pa.RecordBatch":
         return batch
     times = batch.column(place)
     times_ms = times.cast(pa.int64())
+    bounds = pc.min_max(times_ms)
+    if not times.null_count and _is_calendar(bounds["min"]) and _is_calendar(bounds["max"]):
+        return batch
     is_there = pc.and_(
         pc.greater_equal(times_ms, FIRST_TIME_MS), pc.less_equal(times_ms, LAST_TIME_MS)
     )

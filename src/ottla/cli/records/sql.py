@@ -34,11 +34,8 @@ ROWS = 4096
 SHOWN_ROWS = 1000
 """Maximum rows of a printed table, which is shown only once it is complete."""
 
-_COLUMNS = {
-    "text": "try(decode({0}))",
-    "json": "try_cast(try(decode({0})) as json)",
-    "raw": "{0}",
-}
+_VALUES = {"text": "value", "json": "try_cast(value as json)", "raw": "value"}
+"""The column of values by the option `--value`."""
 
 
 @click.command(
@@ -58,7 +55,7 @@ _COLUMNS = {
 @click.option(
     "--value",
     "value_as",
-    type=click.Choice(list(_COLUMNS)),
+    type=click.Choice(list(_VALUES)),
     default="text",
     show_default=True,
     help="Type of values: text and json are null for bytes that are neither, raw is a blob.",
@@ -183,7 +180,7 @@ def register_topic(database: Any, target: Target, topic: str, value_as: str) -> 
         found = open_range(target, same[0], start=FROM_START, until=end)
     columns = (
         f'topic::varchar as topic, partition, "offset", "timestamp", '
-        f"{_COLUMNS['text'].format('key')} as key, {_COLUMNS[value_as].format('value')} as value, "
+        f"key, {_VALUES[value_as]} as value, "
         f"list_transform(headers, lambda h: {{'key': h.key, 'value': try(decode(h.value))}}) "
         f"as headers"
     )
@@ -193,7 +190,9 @@ def register_topic(database: Any, target: Target, topic: str, value_as: str) -> 
         # Several scans may read files at once; a connection is for one.
         return source if target.is_directory else open_source(target, topic_name)
 
-    rows = TopicDataset(topic_name, found.ranges, source_of_scan)
+    # Arrow decodes a batch of keys in a third of the time that DuckDB's `decode` takes.
+    texts = ("key",) if value_as == "raw" else ("key", "value")
+    rows = TopicDataset(topic_name, found.ranges, source_of_scan, texts)
     database.register(f"ottla_{topic}", rows)
     database.execute(
         f"create temp view {quoted(topic)} as select {columns} from {quoted(f'ottla_{topic}')}"

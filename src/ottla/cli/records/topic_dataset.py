@@ -4,7 +4,7 @@ Each scan reads only the partitions and offsets in which the filter may match, d
 columns that it needs, and reads on only while rows are consumed.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -36,22 +36,31 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]
     as a text.
     """
 
-    def __init__(self, topic: str, ranges: Ranges, open_source: Callable[[], LogSource]) -> None:
+    def __init__(
+        self,
+        topic: str,
+        ranges: Ranges,
+        open_source: Callable[[], LogSource],
+        texts: Collection[str] = (),
+    ) -> None:
+        """`texts` are the columns of bytes that are text instead, null where they are not UTF-8."""
         self._topic = topic
         self._ranges = ranges
         self._open_source = open_source
+        self._schema = schema_with(texts)
         self.failures: list[Exception] = []
 
     @property
     def schema(self) -> pa.Schema:
-        return export_schema()
+        return self._schema
 
     def scanner(self, columns: Sequence[str] | None = None, filter: Any = None, **_: Any) -> "Scan":
         """As `pyarrow.dataset.Dataset.scanner`."""
         wanted = ExportedRange(topic=self._topic, source=self._open_source(), ranges=self._ranges)
         if filter is not None:
-            wanted = replace(wanted, ranges=ranges_that_may_match(wanted, filter))
-        return Scan(wanted, list(columns or self.schema.names), filter, self.failures)
+            wanted = replace(wanted, ranges=ranges_that_may_match(wanted, filter, self.schema))
+        names = list(columns or self.schema.names)
+        return Scan(wanted, names, self.schema, filter, self.failures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +69,12 @@ class Scan:
 
     exported: ExportedRange
     columns: list[str]
+    schema: pa.Schema
     filter: Any
     failures: list[Exception]
 
     def to_reader(self) -> pa.RecordBatchReader:
-        schema = export_schema()
-        narrow = pa.schema([schema.field(one) for one in self.columns])
+        narrow = pa.schema([self.schema.field(one) for one in self.columns])
         return pa.RecordBatchReader.from_batches(narrow, self._noting_failures())
 
     def _noting_failures(self) -> Iterator[pa.RecordBatch]:
@@ -77,24 +86,54 @@ class Scan:
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         if self.filter is None:
-            yield from map(with_calendar_times, self.exported.batches(self.columns))
+            yield from map(self._shown, self.exported.batches(self.columns))
             return
         # Arrow does not expose the column names of a filter.
-        needed = [one for one in export_schema().names if one in self.columns or self._asks(one)]
-        for batch in map(with_calendar_times, self.exported.batches(needed)):
+        needed = [one for one in self.schema.names if one in self.columns or self._asks(one)]
+        for batch in map(self._shown, self.exported.batches(needed)):
             yield batch.filter(self.filter).select(self.columns)
+
+    def _shown(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        batch = with_calendar_times(batch)
+        for place, column in enumerate(batch.schema):
+            wanted = self.schema.field(column.name)
+            if wanted.type != column.type:
+                batch = batch.set_column(place, wanted, as_text(batch.column(place)))
+        return batch
 
     def _asks(self, column: str) -> bool:
         return column in str(self.filter)
 
 
-def ranges_that_may_match(exported: ExportedRange, condition: Any) -> Ranges:
+def schema_with(texts: Collection[str]) -> pa.Schema:
+    """The columns of a topic, some of them as text instead of bytes."""
+    return pa.schema(
+        [one.with_type(pa.string()) if one.name in texts else one for one in export_schema()]
+    )
+
+
+def as_text(values: pa.Array) -> pa.Array:
+    """Bytes as text: null where they are not UTF-8."""
+    try:
+        return values.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array(map(_text, values.to_pylist()), pa.string())
+
+
+def _text(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def ranges_that_may_match(exported: ExportedRange, condition: Any, schema: pa.Schema) -> Ranges:
     """Returns the ranges outside which a filter matches no record.
 
     Arrow decides whether a filter can match rows of which something is known, as for a file of a
     partitioned dataset; ranges that it cannot decide are kept.
     """
-    may_hold = Judge(condition)
+    may_hold = Judge(condition, schema)
     kept = {}
     for place, wanted in exported.ranges.items():
         cut = _cut(may_hold, place, wanted)
@@ -110,8 +149,9 @@ def ranges_that_may_match(exported: ExportedRange, condition: Any) -> Ranges:
 class Judge:
     """Decides whether a filter may match a row of which something is known."""
 
-    def __init__(self, condition: Any) -> None:
+    def __init__(self, condition: Any, schema: pa.Schema) -> None:
         self._condition = condition
+        self._schema = schema
         self._format = ds.IpcFileFormat()
         self._nowhere = LocalFileSystem()
 
@@ -119,7 +159,7 @@ class Judge:
         fragment = self._format.make_fragment(
             "none", filesystem=self._nowhere, partition_expression=known
         )
-        dataset = ds.FileSystemDataset([fragment], export_schema(), self._format, self._nowhere)
+        dataset = ds.FileSystemDataset([fragment], self._schema, self._format, self._nowhere)
         return any(True for _ in dataset.get_fragments(self._condition))
 
 

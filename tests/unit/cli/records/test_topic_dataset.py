@@ -12,6 +12,7 @@ pytest.importorskip("pyarrow")
 import ottla  # noqa: E402
 from ottla.base.partitions import OffsetRange, TopicPartition  # noqa: E402
 from ottla.cli.records.arrow_export import open_range, open_source  # noqa: E402
+from ottla.cli.records.sql import register_topic  # noqa: E402
 from ottla.cli.records.topic_dataset import TopicDataset  # noqa: E402
 from ottla.cli.target import parse_target  # noqa: E402
 from ottla.search.positions import FROM_START, Position, PositionKind  # noqa: E402
@@ -155,3 +156,28 @@ def test_times_that_sql_has_no_date_for_are_null(tmp_path: Path) -> None:
         since = database.sql("select count(*) from far where timestamp > '2023-01-01'").fetchall()
     assert rows == [(FIRST_MS,), (None,), (None,), (None,)]
     assert since == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("value_as", "values"),
+    [
+        ("text", [None, "7", "ä", None]),
+        ("json", [None, "7", None, None]),
+        ("raw", [None, b"7", "ä".encode(), b"\xff"]),
+    ],
+)
+def test_bytes_are_text_where_they_are_utf_8(
+    tmp_path: Path, value_as: str, values: list[str | bytes | None]
+) -> None:
+    with ottla.open(tmp_path / "d") as log:
+        log.create_topic("t")
+        for one in (None, b"7", "ä".encode(), b"\xff"):
+            log.append("t", one, key=one)
+    with duckdb.connect() as database:
+        register_topic(database, parse_target(str(tmp_path / "d")), "t", value_as)
+        found = database.sql("select key, value from t order by t.offset").fetchall()
+        assert found == list(zip([None, "7", "ä", None], values, strict=True))
+        chosen = "select t.offset from t where key = 'ä' or key > '8'"
+        assert database.sql(chosen).fetchall() == [(2,)]
+        without = "select t.offset from t where key is null order by 1"
+        assert database.sql(without).fetchall() == [(0,), (3,)]
