@@ -103,11 +103,10 @@ class _Channel:
     def put(self, effect: Send) -> None:
         with self._changed:
             self._next = effect
-            is_late = self._is_asking
+            if self._is_asking:
+                # An answer may never come, or wait at the leader of an epoch that is over.
+                self._peer.close()
             self._changed.notify_all()
-        if is_late:
-            # An answer may never come, or wait at the leader of an epoch that is over.
-            self._peer.close()
 
     def await_idle(self, limit_s: float) -> None:
         with self._changed:

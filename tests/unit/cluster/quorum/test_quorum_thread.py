@@ -167,9 +167,7 @@ def test_a_disk_that_fails_ends_the_part_of_its_node_and_of_no_other(quorum: Quo
     quorum.create("a")
     first = quorum.leader()
     first.files.fail_syncs()
-    refused = first.ask(lambda controller: controller.create("b"))
-    assert isinstance(refused, ApiError)
-    assert refused.code == ErrorCode.NOT_CONTROLLER
+    first.ask(lambda controller: controller.create("b"))  # The others may commit it.
     wait_until(lambda: first.failures)
     (line,) = first.complaints
     assert line.startswith("this node's part in the quorum has ended: ")
@@ -177,7 +175,7 @@ def test_a_disk_that_fails_ends_the_part_of_its_node_and_of_no_other(quorum: Quo
     assert isinstance(first.failures[0], StorageError)
     assert isinstance(first.ask(lambda controller: controller.look()), ApiError)
     first.is_up = False
-    quorum.create("c")  # b may have been committed by the others.
+    quorum.create("c")
     quorum.await_topics("a", "c")
 
 
