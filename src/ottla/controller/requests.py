@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field
 from typing import TypeAlias
 
-from ottla.base.ids import Uuid
+from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.controller.context import (
@@ -30,6 +30,8 @@ class PartitionOrder:
     partition_epoch: int
     assignment: ReplicaAssignment
     is_new: bool
+    directory: Uuid = ZERO_UUID
+    """Where the broker's replica is to be made, if it is not there yet; zero for anywhere."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

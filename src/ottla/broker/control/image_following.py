@@ -229,6 +229,7 @@ class ImageFollower:
                 partition.replicas, adding=partition.adding, removing=partition.removing
             ),
             is_new=self._may_be_made(partition),
+            directory=directory_of(partition, self._broker.node_id),
         )
 
     def _may_be_made(self, partition: PartitionImage) -> bool:
@@ -236,9 +237,8 @@ class ImageFollower:
         says that it is not in that one.
         """
         assigned = directory_of(partition, self._broker.node_id)
-        return assigned in (UNASSIGNED, MIGRATING) or any(
-            one.directory_id == assigned for one in self._broker.directories.online
-        )
+        is_open = assigned in (UNASSIGNED, MIGRATING)
+        return is_open or self._broker.directories.online_with(assigned) is not None
 
     def _orders(self, orders: Mapping[TopicPartition, PartitionOrder]) -> LeaderAndIsr:
         topics = self._image.topics

@@ -20,7 +20,7 @@ from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.timers import NEXT, AllTimers, Timers
 from ottla.base.timestamps import Timestamps
-from ottla.base.turns import at_once, turn_list
+from ottla.base.turns import at_once, turn_dict, turn_list
 from ottla.broker.coordination.shards import (
     LedShards,
     MachineT,
@@ -295,7 +295,8 @@ class Replicas:
             # broker.
             partition.replication = ReplicatedPartition(self, HostedLog(partition))
 
-        self._hosting.host_all(self.to_host(order), order.topic_ids, order.settings, made)
+        wanted = turn_dict((place, order.orders[place].directory) for place in self.to_host(order))
+        self._hosting.host_all(wanted, order.topic_ids, order.settings, made)
 
     def _write_out(self, places: Iterable[TopicPartition]) -> None:
         """Writes pending appends, so that they precede all records of the next leader epoch."""

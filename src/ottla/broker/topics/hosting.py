@@ -5,7 +5,7 @@ The controller decides which; `TopicStore` has the topics of a single broker. Ka
 """
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, StorageError
@@ -50,12 +50,13 @@ class Hosting:
 
     def host_all(
         self,
-        wanted: Iterable[TopicPartition],
+        wanted: Mapping[TopicPartition, Uuid],
         topic_ids: Mapping[str, Uuid],
         settings: Mapping[str, Mapping[str, str]],
         on_made: Callable[[Partition], None],
     ) -> None:
-        """Creates the missing ones of many partitions, in turns, with one write for their topics.
+        """Creates the missing ones of many partitions, in turns, with one write for their topics;
+        each in the directory whose id it has in `wanted`, if that is not zero.
 
         Raises nothing: `host` reports the partitions that could not be created. `on_made` is called
         for a new partition before other requests see it. Two controllers may call this at the same
@@ -86,7 +87,7 @@ class Hosting:
                     for topic, index in part
                     if self._topics.find(topic.name) is topic and index not in topic.known_indexes
                 ]
-                self._logs.create(still, on_made, is_more_to_come=left > 0)
+                self._logs.create(still, on_made, wanted, is_more_to_come=left > 0)
 
     def _topic_to_host(
         self, key: TopicPartition, topic_id: Uuid, overrides: Mapping[str, str]

@@ -10,6 +10,7 @@ from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import in_turns, parts_in_turns
 from ottla.broker.topics.partition import Partition
@@ -19,6 +20,8 @@ from ottla.storage.directory.log_directories import LogDirectories
 from ottla.storage.directory.log_directory import LogDirectory
 
 logger = logging.getLogger(__name__)
+
+NOWHERE: Final[Mapping[TopicPartition, Uuid]] = {}
 
 LOGS_MADE_PER_TURN: Final = 4
 LOGS_DELETED_PER_TURN: Final = 32
@@ -76,15 +79,19 @@ class PartitionLogs:
         self,
         missing: Sequence[tuple[Topic, int]],
         on_made: Callable[[Partition], None] = lambda _: None,
+        directory_ids: Mapping[TopicPartition, Uuid] = NOWHERE,
         *,
         is_more_to_come: bool = False,
     ) -> None:
         """Creates partitions durably; with `is_more_to_come` the caller creates others of the same
-        request, and the last call makes them known to the next start.
+        request, and the last call makes them known to the next start. `directory_ids` are those
+        of the directories in which some are to be, if they are online.
         """
         touched: dict[str, LogDirectory] = {}
         for topic, index in missing:
-            directory = self._directories.emptiest()
+            wanted = directory_ids.get(TopicPartition(topic.name, index), ZERO_UUID)
+            found = None if wanted == ZERO_UUID else self._directories.online_with(wanted)
+            directory = found or self._directories.emptiest()
             touched[directory.path] = directory
             log = directory.create_log(topic.name, index, topic.topic_id, is_synced=False)
             partition = topic.partitions[index] = Partition(topic.name, index, log, directory)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import overload
 
 from ottla.base.errors import StorageError
+from ottla.base.ids import Uuid
 from ottla.storage.directory.log_directory import LogDirectory
 
 
@@ -54,6 +55,10 @@ class LogDirectories(Sequence[LogDirectory]):
         """Whether all online directories are cordoned."""
         online = self.online
         return bool(online) and all(map(self.is_cordoned, online))
+
+    def online_with(self, directory_id: Uuid) -> LogDirectory | None:
+        """The online directory with an id."""
+        return next((one for one in self.online if one.directory_id == directory_id), None)
 
     def emptiest(self) -> LogDirectory:
         """The directory for a new partition; raises `StorageError` if all are offline.

@@ -2,14 +2,15 @@
 
 from itertools import pairwise
 
-from ottla.base.ids import uuid_text
+from ottla.base.ids import Uuid, uuid_text
 from ottla.base.partitions import TopicPartition
 from ottla.base.resource_kinds import ResourceKind
 from ottla.metadata.deciding.topics import NewTopic
+from ottla.metadata.directories import LOST, UNASSIGNED
 from ottla.metadata.records import FenceBrokerRecord, RemoveTopicRecord, TopicRecord
 from ottla.storage.files.meta_properties import VERSION_KRAFT, properties_of
 from ottla.testing import FakeFileSystem
-from tests.support.brokers import NOW_MS, batch, id_of, open_broker
+from tests.support.brokers import NOW_MS, at, batch, disk, id_of, open_broker
 from tests.support.scripted_images import (
     ME,
     OTHER,
@@ -22,23 +23,23 @@ from tests.support.turns import with_others_in_between
 ORDERS = TopicPartition("orders", 0)
 
 
-def directories(disk: FakeFileSystem, path: str = "/d") -> list[str]:
+def directories(there: FakeFileSystem, path: str = "/d") -> list[str]:
     """The names of partitions' directories, without the ids of those that are put away."""
-    marked = (name.rpartition("-") for name in disk.list(path))
+    marked = (name.rpartition("-") for name in there.list(path))
     named = [one for one in marked if one[2].isdigit() or one[2] == "stray"]
     return sorted(one[0].partition(".")[0] + f"-{one[2]}" for one in named)
 
 
 def test_a_replica_leads_or_follows_as_the_image_has_it_and_others_are_not_made() -> None:
-    images, disk = ScriptedImages(), FakeFileSystem()
-    member = FollowingMember(disk)
+    images, there = ScriptedImages(), FakeFileSystem()
+    member = FollowingMember(there)
     member.show(images.image)
     member.show(images.create("orders", 70, (1, 2), (2, 1), (2, 3)))
     assert member.roles() == {
         TopicPartition("orders", 0): ("Leading", 1, 0, 0),
         TopicPartition("orders", 1): ("Following", 2, 0, 0),
     }
-    assert directories(disk) == ["orders-0", "orders-1"]
+    assert directories(there) == ["orders-0", "orders-1"]
     member.show(images.change(70, isr=[2], leader=2))
     assert member.roles()[ORDERS] == ("Following", 2, 1, 1)
     member.show(images.change(70, leader=-1))
@@ -59,15 +60,15 @@ def test_a_topic_begins_with_its_settings_and_follows_their_changes() -> None:
 
 
 def test_the_replicas_of_a_deleted_topic_and_those_moved_away_are_deleted() -> None:
-    images, disk = ScriptedImages(), FakeFileSystem()
-    member = FollowingMember(disk)
+    images, there = ScriptedImages(), FakeFileSystem()
+    member = FollowingMember(there)
     images.create("orders", 70, (1, 2))
     member.show(images.create("paid", 71, (1,), (1, 2)))
     images.change(71, 1, replicas=[2, 3], isr=[2, 3], leader=2)
     member.show(images.delete(70))
     assert set(member.roles()) == {TopicPartition("paid", 0)}
     assert "orders" not in [topic.name for topic in member.broker.topics]
-    kept = [name for name in disk.list("/d") if name.endswith(("-0", "-1"))]
+    kept = [name for name in there.list("/d") if name.endswith(("-0", "-1"))]
     assert kept == ["paid-0"]
 
 
@@ -87,8 +88,8 @@ def test_a_topic_that_was_deleted_and_created_again_begins_empty() -> None:
 
 
 def test_what_the_first_image_does_not_place_here_is_kept_as_stray() -> None:
-    images, disk = ScriptedImages(), FakeFileSystem()
-    member = FollowingMember(disk)
+    images, there = ScriptedImages(), FakeFileSystem()
+    member = FollowingMember(there)
     for number, name in enumerate(("orders", "gone", "moved", "again")):
         images.create(name, 70 + number, (1, 2))
     member.show(images.image)
@@ -97,12 +98,12 @@ def test_what_the_first_image_does_not_place_here_is_kept_as_stray() -> None:
     images.change(72, replicas=[2, 3], isr=[2, 3], leader=2)
     images.delete(73)
     images.create("again", 80, (1,))
-    later = FollowingMember(disk)
+    later = FollowingMember(there)
     assert later.roles() == {}
     later.show(images.image)
     assert set(later.roles()) == {ORDERS, TopicPartition("again", 0)}
     assert later.broker.topics.get("again").topic_id == id_of(80)
-    assert directories(disk) == [
+    assert directories(there) == [
         "again-0",
         "again-0-stray",
         "gone-0-stray",
@@ -112,15 +113,15 @@ def test_what_the_first_image_does_not_place_here_is_kept_as_stray() -> None:
 
 
 def test_a_directory_of_a_member_of_a_quorum_is_one_of_kraft_and_its_topics_are_held() -> None:
-    images, disk = ScriptedImages(), FakeFileSystem()
-    member = FollowingMember(disk)
+    images, there = ScriptedImages(), FakeFileSystem()
+    member = FollowingMember(there)
     member.show(images.create("orders", 70, (1,)))
     member.broker.close()
-    properties = properties_of(disk, "/d")
+    properties = properties_of(there, "/d")
     assert properties is not None
     assert (properties.version, properties.node_id) == (VERSION_KRAFT, ME)
     assert properties.directory_id is not None
-    again = FollowingMember(disk)
+    again = FollowingMember(there)
     assert again.broker.unconfirmed.is_unknown("orders")
     again.show(images.image)
     assert not again.broker.unconfirmed.is_unknown("orders")
@@ -162,14 +163,14 @@ def test_a_controller_has_no_topics() -> None:
 
 
 def test_topics_of_a_broker_by_itself_go_on_with_their_ids() -> None:
-    disk = FakeFileSystem()
-    alone = open_broker(disk, node_id=str(ME))
+    there = FakeFileSystem()
+    alone = open_broker(there, node_id=str(ME))
     alone.admin.create_topic(NewTopic(name="orders", partition_count=1, replication_factor=1))
     topic_id = alone.topics.get("orders").topic_id
     alone.appends.append(alone.topics.partition("orders", 0), batch(), now_ms=NOW_MS)
     image = alone.image_store.image
     alone.close()
-    member = FollowingMember(disk, image=image)
+    member = FollowingMember(there, image=image)
     images = ScriptedImages()
     images.commit(TopicRecord(name="orders", topic_id=topic_id))
     member.show(images.commit(partition_record(topic_id, 0, (ME,), ME)))
@@ -203,3 +204,43 @@ def test_replicas_are_assumed_in_steps_between_which_others_have_their_turn() ->
     steps = [after - before for before, after in pairwise([*seen, count])]
     assert len(member.roles()) == count
     assert 0 < max(steps) <= 8
+
+
+def directory_ids(member: FollowingMember) -> dict[str, Uuid]:
+    ids = {one.path: one.directory_id for one in member.broker.directories}
+    return {path: one for path, one in ids.items() if one is not None}
+
+
+def test_a_replica_is_made_where_the_image_has_it_and_else_where_there_is_most_room() -> None:
+    images = ScriptedImages()
+    member = FollowingMember(disk("/a", "/b"), "/a", "/b")
+    ids = directory_ids(member)
+    images.create("orders", 70, (1, 2), (1, 2), (1, 2))
+    for index in range(3):
+        images.change(70, index, directories=[ids["/b"], id_of(20)])
+    images.create("paid", 71, (1,))
+    images.change(71, directories=[UNASSIGNED])
+    member.show(images.image)
+    topics = member.broker.topics
+    assert {one.directory.path for one in topics.get("orders").partitions.values()} == {"/b"}
+    assert topics.partition("paid", 0).directory.path == "/a"
+
+
+def test_a_replica_that_may_be_in_a_failed_directory_is_not_made_again() -> None:
+    images = ScriptedImages()
+    there = disk("/a", "/b")
+    member = FollowingMember(there, "/a", "/b")
+    ids = directory_ids(member)
+    images.create("orders", 70, (1,), (1,))
+    for index, path in enumerate(("/a", "/b")):
+        images.change(70, index, directories=[ids[path]])
+    member.show(images.image)
+    member.broker.directories[1].health.fail(OSError("gone"))
+    member.replicas.advance(at(1.0))
+    assert set(member.roles()) == {ORDERS}
+    member.show(images.change(70, 1, leader=-1))
+    assert set(member.roles()) == {ORDERS}
+    images.create("paid", 71, (1,), (1,))
+    member.show(images.change(71, 1, directories=[LOST]))
+    assert TopicPartition("paid", 0) in member.roles()
+    assert TopicPartition("paid", 1) not in member.roles()
