@@ -18,6 +18,7 @@ from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, OttlaError, StorageError
+from ottla.base.events import pass_over
 from ottla.base.files import FileSystem, base_name
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
@@ -91,6 +92,8 @@ class Moves:
         self._config = config
         self._moves: dict[TopicPartition, Move] = {}
         self._next_step: Timers[str] = timers.new_room()
+        self.moved: Callable[[Partition], None] = pass_over
+        """Called for each partition whose log is in another directory now."""
 
     def leave_flushing(self, *, to_others: bool = True) -> None:
         """With `to_others`, the caller carries out `Flushes.due`; otherwise copies are
@@ -287,6 +290,7 @@ class Moves:
         with suppress(StorageError):
             left.checkpoints.write()
         logger.info("%s-%d has moved from %s to %s", *key, left.path, target.path)
+        self.moved(partition)
 
     def _give_up(self, move: Move, error: Exception) -> None:
         is_ours = not isinstance(error, OttlaError)

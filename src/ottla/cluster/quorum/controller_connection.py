@@ -9,7 +9,7 @@ quorum, as far as is known here. Without a controller a broker serves on. Kafka'
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from threading import Condition
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from ottla.base.clock import Clock
 from ottla.base.error_codes import ErrorCode
@@ -45,6 +45,15 @@ LONGEST_POLL_S: Final = 0.2
 """How long a failed directory may wait to be told."""
 
 
+class Places(Protocol):
+    """Replicas that may be in other directories than the metadata says (`replica_places.py`)."""
+
+    def __bool__(self) -> bool: ...
+
+    def take_misplaced(self) -> Mapping[Replica, Uuid]:
+        """Called under the broker's lock, until there are none to look at."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionParts:
     """The collaborators. `active` is where the active controller is, as far as is known, `image`
@@ -62,6 +71,7 @@ class ConnectionParts:
     active: Callable[[], Endpoint | None]
     image: Callable[[], MetadataImage]
     offline: Callable[[], tuple[Uuid, ...]]
+    places: Places
     replicas: LeadingReplicas
     lock: AbstractContextManager[object]
     wake: Callable[[], None]
@@ -150,12 +160,6 @@ class ControllerConnection:
         self._own.allocate_producer_ids(done)
         self._worker.wake()
 
-    def report_directories(self, places: Mapping[Replica, Uuid]) -> None:
-        """Tells the controller which directories replicas are in."""
-        with self._parts.lock:
-            self._reports.add(places)
-        self._worker.wake()
-
     # The thread
 
     def _work(self) -> float:
@@ -166,8 +170,7 @@ class ControllerConnection:
         broker = self._parts.node_id, epoch
         if self._own.has_isr_changes:
             self._alter_partitions(broker)
-        if self._reports:
-            self._report(broker)
+        self._report(broker)
         self._own.ask_for_topics(self._peer.ask)
         self._own.ask_for_ids(self._peer.ask, broker)
         return POLL_S
@@ -186,19 +189,19 @@ class ControllerConnection:
         self._own.altered(attempt, answers)
 
     def _report(self, broker: tuple[int, int]) -> None:
-        lock = self._parts.lock
-        with lock:
-            request = self._reports.next_request(*broker)
-        if request is None:
-            return
-        response = None
-        try:
-            response = self._peer.ask(request)
-        finally:
-            with lock:
+        """Tells the controller which directories replicas are in."""
+        while self._parts.places:
+            with self._parts.lock:
+                self._reports.add(self._parts.places.take_misplaced())
+        while (request := self._reports.next_request(*broker)) is not None:
+            response = None
+            try:
+                response = self._peer.ask(request)
+            finally:
                 is_taken = self._reports.answered(response)
-        if not is_taken:
-            self._worker.pause(BACKOFF_S)
+            if not is_taken:
+                self._worker.pause(BACKOFF_S)
+                return
 
 
 class Heartbeats:

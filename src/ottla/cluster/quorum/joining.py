@@ -34,6 +34,7 @@ from ottla.cluster.quorum.forwarding import Forwarding, ForwardingParts
 from ottla.cluster.quorum.image_publisher import Counterparts, ImagePublisher
 from ottla.cluster.quorum.quorum_membership import QuorumMembership
 from ottla.cluster.quorum.quorum_thread import Published, QuorumParts, QuorumThread
+from ottla.cluster.quorum.replica_places import ReplicaPlaces
 from ottla.config.broker import BrokerConfig
 from ottla.config.inter_broker_version import LATEST
 from ottla.config.listeners import controller_protocol
@@ -303,6 +304,7 @@ class QuorumBroker:
             active=self._active,
             image=lambda: publisher.image,
             offline=lambda: _failed(broker.directories),
+            places=self._places_of(broker, replicas),
             replicas=replicas,
             lock=place.lock,
             wake=place.wake,
@@ -314,6 +316,12 @@ class QuorumBroker:
             changed=self._changed,
             failed=lambda line: self._told.failed(UserError(line)),
         )
+
+    def _places_of(self, broker: Broker, replicas: Replicas) -> ReplicaPlaces:
+        places = ReplicaPlaces(broker)
+        replicas.listeners.append(places)
+        broker.log_jobs.moves.moved = places.moved
+        return places
 
     def _forwarding_parts(self, place: Place) -> ForwardingParts:
         return ForwardingParts(

@@ -11,10 +11,12 @@ import pytest
 from ottla.base.clock import SystemClock
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UserError
+from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.cluster.quorum.broker_lifecycle import BrokerState
 from ottla.cluster.quorum.controller_connection import ConnectionParts, ControllerConnection
 from ottla.cluster.quorum.controller_lifecycle import ControllerOptions
+from ottla.cluster.quorum.directory_reports import Replica
 from ottla.codec.schema import Message
 from ottla.metadata.brokers import Endpoint
 from ottla.metadata.image import MetadataImage
@@ -184,6 +186,19 @@ class Connection:
 
 
 @dataclass
+class Places:
+    """Replicas in directories that the metadata does not name."""
+
+    waiting: list[dict[Replica, Uuid]] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.waiting)
+
+    def take_misplaced(self) -> dict[Replica, Uuid]:
+        return self.waiting.pop()
+
+
+@dataclass
 class Node:
     """A node's connection to the controllers, and what it was told."""
 
@@ -192,6 +207,7 @@ class Node:
     said: list[Any]
     place: list[int]
     image: list[MetadataImage]
+    places: "Places"
     broker: Any
 
     def wait_for(self, kind: type[Message], count: int = 1) -> list[Any]:
@@ -213,7 +229,7 @@ def node(*, refusal: ErrorCode = ErrorCode.NONE, **changed: Any) -> Iterator[Nod
     said: list[Any] = []
     place = [ACTIVE]
     image = [MetadataImage(end_offset=501, features={"metadata.version": 20})]
-    lock = RLock()
+    lock, places = RLock(), Places()
 
     def registered(epoch: int) -> None:
         with lock:
@@ -229,6 +245,7 @@ def node(*, refusal: ErrorCode = ErrorCode.NONE, **changed: Any) -> Iterator[Nod
         ),
         image=lambda: image[0],
         offline=lambda: (id_of(71),) if any(one.is_offline for one in broker.directories) else (),
+        places=places,
         replicas=replicas,
         lock=lock,
         wake=lambda: None,
@@ -243,7 +260,7 @@ def node(*, refusal: ErrorCode = ErrorCode.NONE, **changed: Any) -> Iterator[Nod
     connection = ControllerConnection(replace(parts, **changed))
     connection.start()
     try:
-        yield Node(connection, controllers, said, place, image, broker)
+        yield Node(connection, controllers, said, place, image, places, broker)
     finally:
         connection.stop()
         broker.close()
@@ -320,8 +337,7 @@ def test_topics_producer_ids_and_places_of_replicas_are_asked_for_until_answered
         one.controllers.lead_at = 0
         one.connection.create_topics(["t", "bad!"])
         one.connection.allocate_producer_ids(blocks.append)
-        places = {(id_of(5), number): id_of(71) for number in range(2300)}
-        one.connection.report_directories(places)
+        one.places.waiting += [{(id_of(5), number): id_of(71)} for number in range(2300)]
         one.controllers.lead_at = ACTIVE
         wait_until(lambda: blocks)
         (block,) = blocks

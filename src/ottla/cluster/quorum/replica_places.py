@@ -1,0 +1,72 @@
+"""Finds the replicas that are in another log directory than the metadata says (KIP-858).
+
+Used under the broker's lock. A move is told after it, where Kafka tells it before. Kafka's
+counterparts: `AssignmentsManager`, `ReplicaAlterLogDirsThread.PromotionState`.
+"""
+
+from typing import Final, Protocol
+
+from ottla.base.ids import Uuid
+from ottla.base.partitions import TopicPartition
+from ottla.broker.metadata.image_store import ImageStore
+from ottla.broker.topics.partition import Partition
+from ottla.broker.topics.topics import Topics
+from ottla.cluster.quorum.directory_reports import Replica
+from ottla.metadata.directories import directory_of
+from ottla.metadata.image import FIRST_WITH_DIRECTORIES
+
+LOOKED_AT_ONCE: Final = 500
+"""Replicas that are looked at under the lock: about a millisecond."""
+
+
+class PlacedBroker(Protocol):
+    @property
+    def node_id(self) -> int: ...
+    @property
+    def topics(self) -> Topics: ...
+    @property
+    def image_store(self) -> ImageStore: ...
+
+
+class ReplicaPlaces:
+    """Listens to the broker's replicas, and to moves between its directories."""
+
+    def __init__(self, broker: PlacedBroker) -> None:
+        self._broker = broker
+        self._to_look_at: dict[TopicPartition, None] = {}
+
+    def __bool__(self) -> bool:
+        has_directories = self._broker.image_store.image.level >= FIRST_WITH_DIRECTORIES
+        return has_directories and bool(self._to_look_at)
+
+    def became_leader(self, partition: TopicPartition, leader_epoch: int) -> None:
+        self._to_look_at[partition] = None
+
+    def became_follower(self, partition: TopicPartition, leader_epoch: int) -> None:
+        self._to_look_at[partition] = None
+
+    def stopped(self, partition: TopicPartition, *, delete: bool) -> None:
+        self._to_look_at.pop(partition, None)
+
+    def high_watermark_moved(self, partition: Partition) -> None:
+        """It is where it was."""
+
+    def moved(self, partition: Partition) -> None:
+        self._to_look_at[TopicPartition(partition.topic, partition.index)] = None
+
+    def take_misplaced(self) -> dict[Replica, Uuid]:
+        """Where replicas are that the metadata has elsewhere; to be asked again while there are
+        some to look at.
+        """
+        found: dict[Replica, Uuid] = {}
+        image = self._broker.image_store.image
+        for place in list(self._to_look_at)[:LOOKED_AT_ONCE]:
+            del self._to_look_at[place]
+            known, topic = image.partition(place), self._broker.topics.find(place.topic)
+            here = None if topic is None else topic.partitions.get(place.partition)
+            if known is None or topic is None or here is None or here.directory.is_offline:
+                continue
+            directory_id = here.directory.directory_id
+            if directory_id not in (None, directory_of(known, self._broker.node_id)):
+                found[topic.topic_id, place.partition] = directory_id
+        return found
