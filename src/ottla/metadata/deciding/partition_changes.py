@@ -3,7 +3,8 @@
 A change is asked for as `Wanted`, and becomes a record of what differs, with everything that
 follows from it: another leader, a reassignment that is complete, eligible leaders (KIP-966), a new
 leader epoch. Kafka's counterparts: `PartitionChangeBuilder`,
-`ReplicationControlManager.generateLeaderAndIsrUpdates`.
+`ReplicationControlManager.generateLeaderAndIsrUpdates`; what is otherwise on purpose is in
+docs/architecture/deciding.md.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -247,7 +248,7 @@ class _Draft:
 
     def _elect(self) -> None:
         leader, is_clean = self._elected()
-        if leader == self._old.leader:
+        if leader == self._old.leader and (leader in self.isr or leader == NO_LEADER):
             return
         self.leader, self.begins_epoch = leader, True
         if leader in self.elr or not is_clean:

@@ -101,6 +101,27 @@ def test_an_unclean_leader_is_elected_only_where_it_is_allowed_and_then_recovers
     assert left(replace(own, configs=everywhere.configs)).leader == -1
 
 
+def test_an_unclean_election_takes_what_a_move_adds_last() -> None:
+    moving = partition((4, 3, 1), (1,), adding=(4,), removing=(3, 1))
+    one = left(cluster(moving, configs=UNCLEAN))
+    assert (one.leader, one.isr, one.recovery_state) == (3, (3,), RECOVERING)
+
+
+def test_a_leader_that_is_elected_again_is_in_sync() -> None:
+    image = cluster(partition((1, 2), (1, 2)), configs=UNCLEAN, fenced={2})
+    made = PartitionChanges(image).record(image.topics[TOPIC], 0, Wanted(isr=(2,)))
+    assert made is not None
+    (one,) = partitions_of(then(image, [made]))
+    assert (one.leader, one.isr, one.leader_epoch) == (1, (1,), 6)
+
+
+def test_an_election_completes_a_move_to_who_is_elected() -> None:
+    moving = partition((2, 1, 3), (1,), removing=(1, 3), elr=(2,))
+    one = left(cluster(moving, configs=MIN_2, features=ELR))
+    assert (one.leader, one.replicas, one.isr, one.elr) == (2, (2,), (2,), ())
+    assert (one.removing, one.leader_epoch) == ((), 6)
+
+
 # Brokers that come
 
 
