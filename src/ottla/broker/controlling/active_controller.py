@@ -225,11 +225,6 @@ class ActiveController(AccessVerbs):
         """All are made or none; returns the outcome of each."""
         return self._nodes.update_features(updates, validate_only=validate_only)
 
-    def take_kraft_version(self) -> int | None:
-        """The `kraft.version` that the quorum is to be raised to, which writes that by itself."""
-        wanted, self._nodes.kraft_version = self._nodes.kraft_version, None
-        return wanted
-
     # Settings and quotas
 
     def alter_configs(

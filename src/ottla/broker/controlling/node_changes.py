@@ -29,14 +29,13 @@ from ottla.metadata.deciding.registration import (
     register_broker,
     unregister_broker,
 )
+from ottla.metadata.levels import KRAFT_VERSION
 
 MAX_FEATURES: Final = 256
 """Maximum in one request: there are a handful, and each is decided on separately."""
 
 
 class NodeChanges:
-    """`kraft_version` is the level that the quorum is to be raised to, after `update_features`."""
-
     def __init__(
         self,
         pending: PendingRecords,
@@ -49,7 +48,6 @@ class NodeChanges:
         self._config = config
         self._cluster_id = cluster_id
         self._quorum = quorum
-        self.kraft_version: int | None = None
         self._sessions = BrokerSessions(config().broker_session_timeout_ms)
         self._sessions.begin(pending.image, pending.end_offset, at.monotonic_ms)
 
@@ -126,7 +124,16 @@ class NodeChanges:
         decision = update_features(
             self._pending.image, self._quorum(), updates, validate_only=validate_only
         )
-        self._pending.write(decision.records)
         if decision.kraft_version is not None:
-            self.kraft_version = decision.kraft_version
+            return [_kraft_version_refused(decision.kraft_version)] * len(updates)
+        self._pending.write(decision.records)
         return decision.errors
+
+
+def _kraft_version_refused(level: int) -> ApiError:
+    return ApiError(
+        ErrorCode.INVALID_UPDATE_VERSION,
+        f"Invalid update version {level} for feature {KRAFT_VERSION}. A quorum with the voters of "
+        "controller.quorum.voters keeps them: voters can be added and removed in a cluster that "
+        "was formatted for it.",
+    )

@@ -15,10 +15,14 @@ from ottla.broker.metadata.image_store import Decision, check_level
 from ottla.metadata.image import FIRST_WITH_TRANSACTIONS, MetadataImage
 from ottla.metadata.image_changes import VersionedRecord
 from ottla.metadata.log_writing import RECORDS_PER_BATCH, in_transaction
+from ottla.metadata.records import ConfigRecord
 from ottla.metadata.replay import MetadataReplay
 
 MAX_ATOMIC_COUNT: Final = 10_000
 """The most records of one batch (`QuorumController.MAX_RECORDS_PER_USER_OP`)."""
+
+MAX_TEXT_SIZE: Final = 1_000_000
+"""Characters of all settings in one change: a batch has 8 MiB (`KafkaRaftClient`)."""
 
 
 class PendingRecords:
@@ -55,6 +59,7 @@ class PendingRecords:
         every = [*records]
         if not every:
             return
+        _check_size(every)
         if len(every) <= MAX_ATOMIC_COUNT:
             self._take(every)
             return
@@ -88,3 +93,17 @@ class PendingRecords:
         """The batches since the last call, in the log's order; each is appended as one."""
         batches, self._batches = self._batches, []
         return batches
+
+
+def _check_size(records: list[VersionedRecord]) -> None:
+    """Raises `ApiError` for texts of clients that could be larger than a batch of the log."""
+    size = sum(
+        len(record.name) + len(record.value or "")
+        for record, _ in records
+        if isinstance(record, ConfigRecord)
+    )
+    if size > MAX_TEXT_SIZE:
+        raise ApiError(
+            ErrorCode.POLICY_VIOLATION,
+            f"The settings of one change have {size} characters, and may have {MAX_TEXT_SIZE}.",
+        )

@@ -4,7 +4,7 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.broker.controlling.pending_records import MAX_ATOMIC_COUNT, PendingRecords
+from ottla.broker.controlling.pending_records import MAX_ATOMIC_COUNT, MAX_TEXT_SIZE, PendingRecords
 from ottla.metadata.image import METADATA_VERSION, MetadataImage
 from ottla.metadata.log_writing import RECORDS_PER_BATCH
 from ottla.metadata.records import (
@@ -117,3 +117,15 @@ def test_a_level_without_transactions_refuses_what_does_not_fit_and_changes_noth
     assert refused.value.code is ErrorCode.POLICY_VIOLATION
     assert pending.take_batches() == []
     assert pending.end_offset == 5
+
+
+def test_settings_that_no_batch_could_hold_are_refused_before_they_are_decided():
+    pending = _pending(25)
+    text = "v" * (MAX_TEXT_SIZE + 1)
+    record = ConfigRecord(resource_type=2, resource_name="t", name="n", value=text)
+
+    with pytest.raises(ApiError) as refused:
+        pending.write([(record, 0)])
+
+    assert refused.value.code is ErrorCode.POLICY_VIOLATION
+    assert pending.take_batches() == []

@@ -187,17 +187,17 @@ def test_features_are_updated_all_or_none():
     ) == [None]
 
     assert controller.image.level == 21
-    assert controller.take_kraft_version() is None
 
 
-def test_another_version_of_the_quorum_is_for_the_quorum_to_write():
+def test_a_quorum_with_the_voters_of_its_settings_keeps_them():
     quorum = AloneInQuorum()
     quorum.commit()
 
-    assert quorum.controller.update_features(
+    (refused,) = quorum.controller.update_features(
         [FeatureUpdate("kraft.version", 1)], validate_only=False
-    ) == [None]
+    )
 
-    assert quorum.controller.take_kraft_version() == 1
-    assert quorum.controller.take_kraft_version() is None
+    assert refused is not None
+    assert refused.code is ErrorCode.INVALID_UPDATE_VERSION
+    assert "was formatted for it" in refused.message
     assert quorum.commit() == []
