@@ -10,13 +10,14 @@ import sys
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final
 
 from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem
 from ottla.base.values import dataclass
+from ottla.cli.cluster.quorate import quorum_settings
 from ottla.cli.cluster.secured import PROTOCOL, LocalSecurity
 from ottla.cli.cluster.zookeeper import LOCAL, answers, start_zookeeper
 from ottla.cli.target import CLUSTER_FILE, client_settings_of
@@ -31,11 +32,14 @@ HEARD_S: Final = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalBroker:
-    """A broker of the cluster; `port` is 0 until it has run once."""
+    """A broker of the cluster; `port` is 0 until it has run once, and `controller_port` where it
+    is no controller of a KRaft cluster.
+    """
 
     broker: int
     directory: str
     port: int = 0
+    controller_port: int = 0
 
     @property
     def owner(self) -> Owner | None:
@@ -46,10 +50,10 @@ class LocalBroker:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalZooKeeper:
     """The cluster's ZooKeeper: `pid` and `port` of one that it runs itself, or the `connect` of
-    another.
+    another; a KRaft cluster has none.
     """
 
-    connect: str
+    connect: str = ""
     pid: int | None = None
     port: int | None = None
 
@@ -61,10 +65,19 @@ class LocalCluster:
     brokers: tuple[LocalBroker, ...]
     settings: Mapping[str, str]
     is_secured: bool = False
+    quorum: str = ""
+    """The cluster id of a KRaft cluster; empty over ZooKeeper."""
+
+    @property
+    def controllers(self) -> list[str]:
+        """Where the controllers of a KRaft cluster listen."""
+        return [f"{LOCAL}:{one.controller_port}" for one in self.brokers if one.controller_port]
 
     @property
     def security(self) -> LocalSecurity | None:
-        return LocalSecurity(self.folder) if self.is_secured else None
+        if not self.is_secured:
+            return None
+        return LocalSecurity(self.folder, has_zookeeper=not self.quorum)
 
     @property
     def zookeeper_runs(self) -> bool:
@@ -85,6 +98,7 @@ class LocalCluster:
             "settings": dict(self.settings),
             "addresses": self.addresses,
             "is_secured": self.is_secured,
+            "quorum": self.quorum,
         }
         path = self.folder / CLUSTER_FILE
         written = path.with_suffix(".tmp")
@@ -105,6 +119,7 @@ def read_cluster(folder: Path) -> LocalCluster | None:
             brokers=tuple(LocalBroker(**one) for one in content["brokers"]),
             settings=content["settings"],
             is_secured=content.get("is_secured", False),
+            quorum=content.get("quorum", ""),
         )
     except FileNotFoundError:
         return None
@@ -112,8 +127,9 @@ def read_cluster(folder: Path) -> LocalCluster | None:
         raise UserError(f"{path}: is not what ottla cluster up writes: {error}") from error
 
 
-def settings_of(count: int) -> dict[str, str]:
+def settings_of(count: int, *, has_zookeeper: bool) -> dict[str, str]:
     """Returns settings with which a cluster of three or more brokers survives the loss of one."""
+    session = "zookeeper.session.timeout.ms" if has_zookeeper else "broker.session.timeout.ms"
     factor, in_sync = str(min(3, count)), str(min(2, count))
     return {
         "default.replication.factor": factor,
@@ -123,7 +139,7 @@ def settings_of(count: int) -> dict[str, str]:
         "share.coordinator.state.topic.replication.factor": factor,
         "transaction.state.log.replication.factor": factor,
         "transaction.state.log.min.isr": in_sync,
-        "zookeeper.session.timeout.ms": "6000",
+        session: "6000",
     }
 
 
@@ -158,20 +174,20 @@ def start_brokers(cluster: LocalCluster) -> tuple[LocalBroker, ...]:
 
 
 def _serve(one: LocalBroker, cluster: LocalCluster) -> "subprocess.Popen[str]":
-    settings = {
-        **cluster.settings,
+    name = "PLAINTEXT" if cluster.security is None else PROTOCOL
+    joins: Mapping[str, str] = {
         "broker.id": str(one.broker),
         "zookeeper.connect": cluster.zookeeper.connect,
+        "listeners": f"{name}://{LOCAL}:{one.port}",
     }
+    if cluster.quorum:
+        joins = quorum_settings(cluster, one)
+    settings = {**cluster.settings, **joins}
     options = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
     command = [sys.executable, "-m", "ottla", "serve", one.directory, "--background"]
-    listener = f"{LOCAL}:{one.port}"
-    if cluster.security is None:
-        command += ["--listen", listener]
-    else:
+    if cluster.security is not None:
         # Other users of the machine can read a command line, so it must not hold passwords.
         command += ["--config", str(cluster.security.broker_settings)]
-        options += ["-o", f"listeners={PROTOCOL}://{listener}"]
     return subprocess.Popen(
         [*command, *options],
         stdin=subprocess.DEVNULL,
@@ -186,7 +202,7 @@ def _with_port(one: LocalBroker) -> LocalBroker:
     if owner is None or not owner.addresses:
         return one
     port = int(owner.addresses[0].rpartition(":")[2])
-    return LocalBroker(broker=one.broker, directory=one.directory, port=port)
+    return replace(one, port=port)
 
 
 def wait_until_known(cluster: LocalCluster) -> None:

@@ -1,7 +1,7 @@
 """What a secured cluster on one machine needs: certificates, users, and the settings that use them.
 
-All files are in one folder that only its owner may read. Brokers and ZooKeeper present the same
-certificate, for localhost; brokers log in to each other, and clients to brokers, by SCRAM.
+All files are in one folder that only its owner may read. Brokers, controllers and ZooKeeper present
+the same certificate, for localhost; brokers log in to each other, and clients to brokers, by SCRAM.
 """
 
 import os
@@ -25,12 +25,15 @@ VALID: Final = timedelta(days=3650)
 PASSWORD_SIZE: Final = 24
 ITERATIONS: Final = 4096
 ADDRESSES: Final = "bootstrap.servers"
+SERVER: Final = "localhost"
+"""The name in the certificate of the nodes."""
 
 
 class LocalSecurity:
     """The security files of one cluster, in a folder below the cluster's."""
 
-    def __init__(self, cluster: Path) -> None:
+    def __init__(self, cluster: Path, *, has_zookeeper: bool) -> None:
+        self.has_zookeeper = has_zookeeper
         self.folder = cluster / FOLDER
         self.broker_settings = self.folder / "broker.properties"
         self.client_settings = self.folder / CLIENT_FILE
@@ -60,7 +63,7 @@ class LocalSecurity:
 
         access = read_zookeeper_access(self.broker_settings)
         for user in (ADMIN, BROKER):
-            password = self._password_of(user)
+            password = self.password_of(user)
             set_in_zookeeper(zookeeper, user, password, (MECHANISM,), ITERATIONS, access)
 
     def write_client_settings(self, addresses: Sequence[str]) -> str:
@@ -76,7 +79,7 @@ class LocalSecurity:
             f"ssl.truststore.location={self.authority}",
             "# librdkafka, instead of the last three:",
             f"# sasl.username={ADMIN}",
-            f"# sasl.password={self._password_of(ADMIN)}",
+            f"# sasl.password={self.password_of(ADMIN)}",
             f"# ssl.ca.location={self.authority}",
         ]
         _write(self.client_settings, lines)
@@ -100,7 +103,7 @@ class LocalSecurity:
         return context
 
     def _broker(self) -> dict[str, str]:
-        return {
+        settings = {
             "security.inter.broker.protocol": PROTOCOL,
             "sasl.enabled.mechanisms": MECHANISM,
             "sasl.mechanism.inter.broker.protocol": MECHANISM,
@@ -109,6 +112,14 @@ class LocalSecurity:
             ),
             "ssl.keystore.location": str(self.server),
             "ssl.truststore.location": str(self.authority),
+        }
+        if not self.has_zookeeper:
+            return settings | {
+                "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+                # Nodes present the certificate to controllers, since users are not known yet.
+                "super.users": f"User:{BROKER};User:{ADMIN};User:CN={SERVER}",
+            }
+        return settings | {
             "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
             "super.users": f"User:{BROKER};User:{ADMIN}",
             "password.encoder.secret": secrets.token_urlsafe(PASSWORD_SIZE),
@@ -119,9 +130,10 @@ class LocalSecurity:
         }
 
     def _login(self, user: str) -> str:
-        return f'{MODULE} required username="{user}" password="{self._password_of(user)}";'
+        return f'{MODULE} required username="{user}" password="{self.password_of(user)}";'
 
-    def _password_of(self, user: str) -> str:
+    def password_of(self, user: str) -> str:
+        """The password that was made for a user."""
         return self._password_file(user).read_text().strip()
 
     def _password_file(self, user: str) -> Path:

@@ -1,4 +1,4 @@
-"""`ottla cluster up` and `down`: several brokers and their ZooKeeper on this machine."""
+"""`ottla cluster up` and `down`: several brokers on this machine, and ZooKeeper if it is wanted."""
 
 import sys
 from dataclasses import replace
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 DEFAULT_FOLDER = "ottla-cluster"
 EXIT_TIMED_OUT = 124
+OWN = ""
+"""The ZooKeeper that the cluster starts itself."""
 
 data_option = click.option(
     "--data",
@@ -26,7 +28,7 @@ data_option = click.option(
     default=DEFAULT_FOLDER,
     show_default=True,
     metavar="DIR",
-    help="Folder of the cluster: a data directory for each broker, and ZooKeeper's.",
+    help="Folder of the cluster, with a data directory for each broker.",
 )
 
 
@@ -36,6 +38,7 @@ data_option = click.option(
     examples=(
         "ottla cluster up --brokers 3",
         "ottla cluster up --brokers 3 --data cluster/ -o log.retention.hours=24",
+        "ottla cluster up --brokers 3 --zookeeper",
         "ottla cluster up --brokers 3 --zookeeper localhost:2181",
         "ottla cluster up --brokers 3 --secure",
     ),
@@ -51,8 +54,10 @@ data_option = click.option(
 @data_option
 @click.option(
     "--zookeeper",
-    metavar="HOST:PORT",
-    help="Running ZooKeeper to use, as in zookeeper.connect; by default one is started.",
+    is_flag=False,
+    flag_value=OWN,
+    metavar="[HOST:PORT]",
+    help="Be a cluster over ZooKeeper: a running one, as in zookeeper.connect, or its own.",
 )
 @click.option(
     "--secure",
@@ -72,12 +77,12 @@ def up_command(
 ) -> None:
     """Start a cluster on this machine, or those of its processes that are not running.
 
-    Prints "ready HOST:PORT,HOST:PORT ..." once all brokers answer and know each other. Other
-    commands accept DIR as TARGET. An existing cluster keeps its data, ports and settings; a larger
-    --brokers adds brokers. With --secure the settings of an administrator's client are printed, and
-    kept in DIR/security/client.properties.
+    Prints "ready HOST:PORT,HOST:PORT ..." once all brokers answer and know each other. Up to three
+    of them are its controllers. Other commands accept DIR as TARGET. An existing cluster keeps its
+    data, ports and settings; a larger --brokers adds brokers. With --secure the settings of an
+    administrator's client are printed, and kept in DIR/security/client.properties.
     """
-    from ottla.cli.cluster.local import start_brokers, start_own_zookeeper, wait_until_known
+    from ottla.cli.cluster.local import start_brokers, wait_until_known
 
     cluster = _cluster(folder, count, zookeeper, is_secured=is_secured)
     security = cluster.security
@@ -87,11 +92,7 @@ def up_command(
     cluster.folder.mkdir(parents=True, exist_ok=True)
     if security is not None:
         security.make()
-    if not cluster.zookeeper.connect or cluster.zookeeper.port is not None:
-        cluster = replace(cluster, zookeeper=start_own_zookeeper(cluster))
-    cluster.save()
-    if security is not None:
-        security.add_users(cluster.zookeeper.connect)
+    cluster = _prepared(cluster)
     cluster = replace(cluster, brokers=start_brokers(cluster))
     cluster.save()
     said = "" if security is None else security.write_client_settings(cluster.addresses)
@@ -102,7 +103,8 @@ def up_command(
             {
                 "addresses": list(cluster.addresses),
                 "brokers": len(cluster.brokers),
-                "zookeeper": cluster.zookeeper.connect,
+                "controllers": cluster.controllers,
+                "zookeeper": cluster.zookeeper.connect or None,
                 "data": str(folder),
                 "client_config": None if security is None else str(security.client_settings),
             }
@@ -110,12 +112,29 @@ def up_command(
     elif output.is_quiet:
         click.echo(bootstrap)
     else:
-        click.echo(
-            f"ready {bootstrap} brokers={len(cluster.brokers)} "
-            f"zookeeper={cluster.zookeeper.connect} data={folder}"
-        )
+        found = f"controllers={','.join(cluster.controllers)}"
+        if not cluster.quorum:
+            found = f"zookeeper={cluster.zookeeper.connect}"
+        click.echo(f"ready {bootstrap} brokers={len(cluster.brokers)} {found} data={folder}")
         if security is not None:
             click.echo(f"\n# {security.client_settings}\n{said}")
+
+
+def _prepared(cluster: "LocalCluster") -> "LocalCluster":
+    """Formats the directories of a KRaft cluster, or starts ZooKeeper; raises `UserError`."""
+    from ottla.cli.cluster.local import start_own_zookeeper
+    from ottla.cli.cluster.quorate import formatted
+
+    if cluster.quorum:
+        cluster = formatted(cluster)
+        cluster.save()
+        return cluster
+    if not cluster.zookeeper.connect or cluster.zookeeper.port is not None:
+        cluster = replace(cluster, zookeeper=start_own_zookeeper(cluster))
+    cluster.save()
+    if cluster.security is not None:
+        cluster.security.add_users(cluster.zookeeper.connect)
+    return cluster
 
 
 def _cluster(
@@ -131,29 +150,36 @@ def _cluster(
         read_cluster,
         settings_of,
     )
+    from ottla.runtime.opening import new_cluster_id
 
     folder = folder.absolute()
     known = read_cluster(folder)
-    if is_secured and zookeeper is not None:
+    if is_secured and zookeeper:
         raise UserError(
-            "--secure and --zookeeper exclude each other: a secured cluster starts its own "
-            "ZooKeeper; to secure another one see docs/cluster.md"
+            f"--secure and --zookeeper {zookeeper} exclude each other: a secured cluster starts "
+            "its own ZooKeeper; to secure another one see docs/cluster.md"
         )
     if known is None:
         wanted = count or 3
         return LocalCluster(
             folder=folder,
-            zookeeper=LocalZooKeeper(connect=zookeeper or ""),
+            zookeeper=LocalZooKeeper(connect=zookeeper or OWN),
             brokers=new_brokers(folder, range(1, wanted + 1)),
-            settings=settings_of(wanted),
+            settings=settings_of(wanted, has_zookeeper=zookeeper is not None),
             is_secured=is_secured,
+            quorum=new_cluster_id() if zookeeper is None else "",
         )
     if is_secured and not known.is_secured:
         raise UserError(
             f"{folder}: the cluster was created without --secure; use another --data for a "
             f"secured one"
         )
-    if zookeeper not in (None, known.zookeeper.connect):
+    if zookeeper is not None and known.quorum:
+        raise UserError(
+            f"{folder}: the cluster was created without --zookeeper, and its controllers have its "
+            "metadata; use another --data for another cluster"
+        )
+    if zookeeper not in (None, OWN, known.zookeeper.connect):
         raise UserError(
             f"{folder}: its brokers are registered in {known.zookeeper.connect}, not in "
             f"{zookeeper}; use another --data for another cluster"
@@ -180,7 +206,7 @@ def _cluster(
 )
 @output_options()
 def down_command(folder: Path, timeout: str, output: Output) -> None:
-    """Stop the brokers of a cluster on this machine, and its ZooKeeper; the data remain.
+    """Stop the brokers of a cluster on this machine, and its own ZooKeeper; the data remain.
 
     A broker hands its leaderships over before it stops. Exits with 1 if none is running.
     """
