@@ -21,6 +21,7 @@ import pytest
 import ottla
 from ottla.client.administration.topics import ListedOffset
 from tests.compat import node_clients
+from tests.support.grounds import BOTH_KINDS, Grounds
 from tests.support.patience import PATIENCE_S
 from tests.support.running_cluster import RunningCluster, Silence, wait_until
 
@@ -240,22 +241,24 @@ def wait_for_more(admin: ottla.Admin, topics: list[str]) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+@BOTH_KINDS
 def test_clients_go_on_when_leaders_change_and_lose_nothing(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, grounds: Grounds
 ) -> None:
     # Clients leave sockets open whose broker was killed, and what they log holds on to them.
     for name in ("kafka", "aiokafka"):
         caplog.set_level(logging.CRITICAL, logger=name)
-    clients_of_three_brokers(tmp_path)
+    clients_of_three_brokers(tmp_path, grounds)
     gc.collect()
 
 
-def clients_of_three_brokers(tmp_path: Path) -> None:
+def clients_of_three_brokers(tmp_path: Path, grounds: Grounds) -> None:
     clients = dict(CLIENTS)
     if node_clients.absence() is None:
         clients["kafkajs"] = by_kafkajs
     over = tmp_path / "over"
-    with RunningCluster(tmp_path) as cluster, ottla.Admin(cluster.bootstrap) as admin:
+    running_cluster = RunningCluster(tmp_path, grounds=grounds)
+    with running_cluster as cluster, ottla.Admin(cluster.bootstrap) as admin:
         topics = list(clients)
         for topic in topics:
             admin.create_topic(topic, partitions=PARTITIONS, replication_factor=3)

@@ -1,10 +1,11 @@
-"""What administrators ask of three real brokers over a real ZooKeeper, by confluent-kafka."""
+"""What administrators ask of three real brokers by confluent-kafka, of both kinds of clusters."""
 
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from tests.support.grounds import ONE_MACHINE, QUORUM
 from tests.support.patience import PATIENCE_S, wait_until
 from tests.support.running_cluster import RunningCluster
 
@@ -23,11 +24,14 @@ from confluent_kafka.admin import (
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningCluster]:
+@pytest.fixture(scope="module", params=[ONE_MACHINE, QUORUM], ids=["zookeeper", "quorum"])
+def cluster(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[RunningCluster]:
     # Nobody is killed here, and no busy host is to make a broker lose its session.
-    more = {"zookeeper_session_timeout_ms": "18000"}
-    with RunningCluster(tmp_path_factory.mktemp("cluster"), **more) as running:
+    more = {f"{one}_session_timeout_ms": "18000" for one in ("zookeeper", "broker")}
+    folder = tmp_path_factory.mktemp("cluster")
+    with RunningCluster(folder, grounds=request.param, **more) as running:
         yield running
 
 

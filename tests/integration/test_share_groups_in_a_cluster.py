@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import ottla
+from tests.support.grounds import BOTH_KINDS, Grounds
 from tests.support.patience import wait_until
 from tests.support.running_cluster import RunningCluster
 
@@ -56,8 +57,11 @@ class Work:
         return False
 
 
-def test_what_was_accepted_stays_so_when_coordinators_and_leaders_die(tmp_path: Path) -> None:
-    with RunningCluster(tmp_path, **SETTINGS) as cluster:
+@BOTH_KINDS
+def test_what_was_accepted_stays_so_when_coordinators_and_leaders_die(
+    tmp_path: Path, grounds: Grounds
+) -> None:
+    with RunningCluster(tmp_path, grounds=grounds, **SETTINGS) as cluster:
         with ottla.Admin(cluster.bootstrap) as admin:
             admin.create_topic("jobs", partitions=3, replication_factor=3)
         cluster.wait_in_sync("jobs", partitions=3)

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any, Protocol
 
+import pytest
+
 from tests.support.places import HERE, Place
 from tests.support.zookeeper_server import ZooKeeper
 
@@ -41,3 +43,8 @@ class QuorumGrounds(Grounds):
 
 
 QUORUM = QuorumGrounds()
+
+BOTH_KINDS = pytest.mark.parametrize(
+    "grounds", [ONE_MACHINE, QUORUM], ids=["zookeeper", "quorum"], scope="module"
+)
+"""For what a cluster does the same, whatever keeps its metadata."""

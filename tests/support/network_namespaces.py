@@ -26,7 +26,8 @@ ZOOKEEPER = 0
 class Machines(Grounds):
     """`tag` begins the names of all that is made, `network` are three numbers of its addresses."""
 
-    def __init__(self, tag: str, network: str) -> None:
+    def __init__(self, tag: str, network: str, *, has_zookeeper: bool) -> None:
+        self.has_zookeeper = has_zookeeper
         self._tag = tag
         self._network = network
 
@@ -83,12 +84,16 @@ class Machines(Grounds):
 
 
 @contextmanager
-def machines(count: int) -> Iterator[Machines]:
-    """So many for brokers, and one for ZooKeeper. The test is skipped where none can be made."""
+def machines(count: int, *, has_zookeeper: bool = True) -> Iterator[Machines]:
+    """So many for brokers, and one more; skips the test where none can be made."""
     if shutil.which("ip") is None:
         pytest.skip("network namespaces need the program ip (apt-get install iproute2)")
     # 198.18.0.0/15 is set aside for trials of networks.
-    found = Machines(f"ottla{secrets.token_hex(2)}", f"198.18.{secrets.randbelow(256)}")
+    found = Machines(
+        f"ottla{secrets.token_hex(2)}",
+        f"198.18.{secrets.randbelow(256)}",
+        has_zookeeper=has_zookeeper,
+    )
     with ExitStack() as stack:
         try:
             found.make(count, stack)

@@ -6,14 +6,17 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ottla.base.addresses import Address, parse_address
 from ottla.base.errors import ApiError, UserError
 from ottla.base.ids import Uuid, uuid_text
 from ottla.client.administration.admin import Admin
+from ottla.client.administration.quorum_status import quorum_status
+from ottla.client.connecting.cluster import ClientSettings, SocketTransport
 from tests.integration.cli.support import ENVIRONMENT
 from tests.support.grounds import ONE_MACHINE, Grounds, ZooKeeperService
 from tests.support.patience import PATIENCE_S, wait_until
@@ -195,6 +198,7 @@ class RunningCluster:
         self._stack = ExitStack()
         self.zookeeper: ZooKeeperService
         self.brokers: dict[int, RunningBroker] = {}
+        self.controllers: list[Address] = []
 
     def __enter__(self) -> "RunningCluster":
         with ExitStack() as stack:
@@ -250,6 +254,7 @@ class RunningCluster:
             command += ["--cluster-id", cluster_id]
             subprocess.run([sys.executable, "-m", "ottla", *command], env=ENVIRONMENT, check=True)
         voters = ",".join(f"{one}@{address}" for one, address in controllers.items())
+        self.controllers = [parse_address(one) for one in controllers.values()]
         return {
             one: {
                 CONTROLLER: address,
@@ -261,6 +266,10 @@ class RunningCluster:
             }
             for one, address in controllers.items()
         }
+
+    @property
+    def has_zookeeper(self) -> bool:
+        return self._grounds.has_zookeeper
 
     @property
     def bootstrap(self) -> str:
@@ -299,6 +308,18 @@ class RunningCluster:
 
     def _asking(self, one: RunningBroker) -> Admin:
         return Admin(one.address, {} if self._secured is None else self._secured.client)
+
+    def wait_active_controller(self, *, without: int | None = None) -> int:
+        """The leader of the quorum, as any controller that answers says."""
+
+        def found() -> int | None:
+            with suppress(UserError):
+                status = quorum_status(self.controllers, SocketTransport(ClientSettings()))
+                return None if status.leader == without else status.leader
+            return None
+
+        leader: int = wait_until(found, lambda: f"no other controller leads: {self.logs()}")
+        return leader
 
     def leaders(self, topic: str) -> Leaders:
         """As any broker that answers says; empty where none does, or nobody knows the topic."""

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.compat.suites.suite import FAILED, PASSED, SKIPPED, broker
+from tests.compat.suites.suite import FAILED, PASSED, SKIPPED, broker, grounds
 from tests.support.ports import free_port
 from tests.support.running_cluster import RunningCluster
 
@@ -79,7 +79,7 @@ def proxied_cluster(
     copy_proxy(gopath)
     folder.mkdir(parents=True)
     proxies = [f"127.0.0.1:{free_port()}" for _ in range(3)]
-    with RunningCluster(folder, proxies=proxies, **settings) as running:
+    with RunningCluster(folder, proxies=proxies, grounds=grounds(), **settings) as running:
         upstreams = ",".join(running.behind_proxies)
         yield running.bootstrap, {"KAFKA_PEERS": ",".join(proxies), "TOXIPROXY_ADDR": upstreams}
 

@@ -3,6 +3,7 @@
 An outcome is `passed`, `failed`, or `skipped: ` and why the suite left the test out.
 """
 
+import os
 import sys
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
@@ -13,6 +14,7 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.integration.cli.support import serving
+from tests.support.grounds import ONE_MACHINE, QUORUM, Grounds
 from tests.support.ports import free_port
 from tests.support.running_cluster import RunningCluster
 
@@ -36,11 +38,16 @@ THREE = "--three-brokers"
 """On the command line of a suite: it talks to a cluster, and its topics have three replicas."""
 
 
+def grounds() -> Grounds:
+    """A cluster over ZooKeeper, or a quorum with OTTLA_SUITE_CLUSTER=quorum in the environment."""
+    return QUORUM if os.environ.get("OTTLA_SUITE_CLUSTER") == "quorum" else ONE_MACHINE
+
+
 @contextmanager
 def cluster(folder: Path, settings: Mapping[str, str]) -> Iterator[str]:
     """The addresses of the three brokers of a fresh cluster."""
     folder.mkdir(parents=True)
-    with RunningCluster(folder, **settings) as running:
+    with RunningCluster(folder, grounds=grounds(), **settings) as running:
         yield running.bootstrap
 
 

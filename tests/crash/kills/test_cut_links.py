@@ -1,4 +1,6 @@
-"""Three real brokers and ZooKeeper in network namespaces, whose links are cut under load."""
+"""Three real brokers in network namespaces, of both kinds of clusters, whose links are cut under
+load.
+"""
 
 import itertools
 import random
@@ -21,9 +23,9 @@ BROKERS = (1, 2, 3)
 More = Callable[[], None]
 
 
-@pytest.fixture
-def network() -> Iterator[Machines]:
-    with machines(len(BROKERS)) as made:
+@pytest.fixture(params=[True, False], ids=["zookeeper", "quorum"])
+def network(request: pytest.FixtureRequest) -> Iterator[Machines]:
+    with machines(len(BROKERS), has_zookeeper=request.param) as made:
         yield made
 
 
@@ -67,6 +69,20 @@ def silence_a_leader_at_zookeeper(cluster: RunningCluster, network: Machines, mo
     network.mend_way(leader, ZOOKEEPER)
 
 
+def cut_off_the_controller(cluster: RunningCluster, network: Machines, more: More) -> None:
+    """The leader of the quorum, from the others: they elect another, and it resigns."""
+    leader = cluster.wait_active_controller()
+    for one in BROKERS:
+        if one != leader:
+            network.cut(leader, one)
+    cluster.wait_active_controller(without=leader)
+    cluster.wait_led(TOPIC, without=leader)
+    more()
+    for one in BROKERS:
+        if one != leader:
+            network.mend(leader, one)
+
+
 def cut_a_broker_from_the_others(cluster: RunningCluster, network: Machines, _: More) -> None:
     """It keeps its session, and what it leads: nobody can write there. It leaves the other ISRs."""
     controller = cluster.admin().list_topics(timeout=60).controller_id
@@ -83,12 +99,13 @@ def cut_a_broker_from_the_others(cluster: RunningCluster, network: Machines, _: 
         network.mend(broker, one)
 
 
-DEEDS = (
+OVER_ZOOKEEPER = (
     cut_off_a_leader,
     cut_a_leader_from_zookeeper,
     silence_a_leader_at_zookeeper,
     cut_a_broker_from_the_others,
 )
+IN_A_QUORUM = (cut_off_a_leader, cut_off_the_controller)
 
 
 def test_no_acknowledged_record_is_lost_when_a_leader_is_cut_off(
@@ -107,14 +124,15 @@ def test_no_acknowledged_record_is_lost_whichever_links_are_cut(
     cluster: RunningCluster, network: Machines, tmp_path: Path, crash_seconds: float
 ) -> None:
     chance = random.Random(7)
+    deeds = OVER_ZOOKEEPER if cluster.has_zookeeper else IN_A_QUORUM
     until_s = time.monotonic() + crash_seconds
     clients = ("kafka-python", "librdkafka")
     with load(cluster, tmp_path, *clients) as more:
         more()
         for number in itertools.count():
-            if number >= len(DEEDS) and time.monotonic() >= until_s:
+            if number >= len(deeds) and time.monotonic() >= until_s:
                 break
-            deed = DEEDS[number] if number < len(DEEDS) else chance.choice(DEEDS)
+            deed = deeds[number] if number < len(deeds) else chance.choice(deeds)
             deed(cluster, network, more)
             cluster.wait_in_sync(TOPIC)
             more()
