@@ -98,18 +98,12 @@ class Clustered:
             listener=own.name,
             control_connect=BrokerConnections(lambda: broker.settings.config, control, timeout_s),
             control_listener=control.name,
-            endpoints=tuple(_endpoint(listener, address) for listener, address in pairs),
+            endpoints=tuple(advertised_endpoint(listener, address) for listener, address in pairs),
         )
         self._cluster.start(broker, place)
 
     def table_source(self, addresses: Sequence[Address]) -> "TableSource":
-        """Loads through brokers: directories here have some of the partitions, and uncommitted
-        records.
-        """
-        from ottla.cli.serve.tables import TableSource
-
-        texts = (address_text(LOOPBACK.get(host, host), port) for host, port in addresses)
-        return TableSource(",".join(texts), self._cluster.broker_id)
+        return brokers_source(addresses, self._cluster.broker_id)
 
     def before_last_answer(self, finish: Callable[[], None]) -> None:
         """Called while the server still answers, after leaderships were handed over."""
@@ -131,13 +125,23 @@ class Clustered:
         self._cluster.stop()
 
 
+def brokers_source(addresses: Sequence[Address], broker_id: int) -> "TableSource":
+    """Loads through brokers: directories here have some of the partitions, and uncommitted
+    records.
+    """
+    from ottla.cli.serve.tables import TableSource
+
+    texts = (address_text(LOOPBACK.get(host, host), port) for host, port in addresses)
+    return TableSource(",".join(texts), broker_id)
+
+
 def _control_listener(config: BrokerConfig, listeners: Sequence[Listener]) -> Listener | None:
     """`client_listeners` has checked that a listener has that name."""
     wanted = (config.control_plane_listener_name or "").upper()
     return next((one for one in listeners if one.name == wanted), None)
 
 
-def _endpoint(listener: Listener, address: Address) -> Endpoint:
+def advertised_endpoint(listener: Listener, address: Address) -> Endpoint:
     """Returns a listener's advertised endpoint, or the address on which it listens."""
     host, port = listener.advertised or address
     if host in (EVERY_ADDRESS, "::"):

@@ -6,7 +6,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,10 +17,10 @@ from click.core import ParameterSource
 
 from ottla.base.addresses import address_text, names_brokers, parse_address
 from ottla.base.errors import StorageError, UserError
-from ottla.base.events import OnEvent
 from ottla.base.values import dataclass
 from ottla.cli.default_place import DIRECTORY
 from ottla.cli.serve.observing import Observing, observing_options
+from ottla.cli.serve.places import Place, place_of
 from ottla.cli.serve.recovery_progress import RecoveryProgress
 from ottla.cli.settings_files import given_settings, log_directories
 from ottla.cli.terminal import ExampleCommand, Stopping
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from ottla.base.addresses import Address
     from ottla.base.clock import Clock
     from ottla.broker.broker import Broker
-    from ottla.cli.serve.clustered import Clustered
     from ottla.cli.serve.metrics.serving import ServedMetrics
     from ottla.cli.serve.tables import TableSource
     from ottla.config.broker import BrokerConfig
@@ -232,7 +231,7 @@ def serve(
     events = EventLog(clock)
     metrics = observing.open_metrics(clock, progress, events)
     values = with_local_defaults(values, *(listener.address[0] for listener in listeners))
-    place = _place_of(config, paths, clock)
+    place = place_of(config, paths, clock)
     broker = place.open_broker(values, progress, events)
     listeners = every_listener(broker.settings.config)  # as changed by clients
     lock = threading.RLock()
@@ -288,7 +287,7 @@ def _taken_from_environment() -> dict[str, str]:
     return {name: os.environ.pop(name) for name in VARIABLES if name in os.environ}
 
 
-def _stop(service: "ServiceManager", place: "Alone | Clustered", server: "Server") -> None:
+def _stop(service: "ServiceManager", place: Place, server: "Server") -> None:
     service.stopping()
     place.stop(server)
 
@@ -366,7 +365,7 @@ class Beside:
     def start_tables(
         self,
         stack: ExitStack,
-        place: "Alone | Clustered",
+        place: Place,
         addresses: Sequence["Address"],
         notes: "OwnerNotes",
         metrics: "ServedMetrics | None",
@@ -387,56 +386,6 @@ class Beside:
         from ottla.cli.serve.tables import loading_command
 
         return loading_command(self.tables, source, self.table_options or "")
-
-
-class Alone:
-    """The counterpart of `Clustered` for a broker without a cluster."""
-
-    def __init__(self, paths: Sequence[str], clock: "Clock") -> None:
-        self._paths = paths
-        self._clock = clock
-
-    def open_broker(
-        self, values: Mapping[str, str], progress: RecoveryProgress, on_event: OnEvent
-    ) -> "Broker":
-        from ottla.runtime.opening import open_broker
-
-        return open_broker(
-            self._paths, values, clock=self._clock, on_progress=progress, on_event=on_event
-        )
-
-    def start(
-        self,
-        broker: "Broker",
-        listeners: Sequence["Listener"],
-        server: "Server",
-        lock: AbstractContextManager[object],
-    ) -> None:
-        """Does nothing: the broker is registered nowhere."""
-
-    def table_source(self, addresses: Sequence["Address"]) -> "TableSource":
-        """Where tables of the broker's topics are loaded from."""
-        from ottla.cli.serve.tables import directories_source
-
-        return directories_source(self._paths)
-
-    def before_last_answer(self, finish: Callable[[], None]) -> None:
-        """Does nothing; files may be read after it."""
-
-    def stop(self, server: "Server") -> None:
-        server.stop()
-
-    def close(self) -> None:
-        """Does nothing: the broker is registered nowhere."""
-
-
-def _place_of(config: "BrokerConfig", paths: Sequence[str], clock: "Clock") -> "Alone | Clustered":
-    if not config.zookeeper_connect:
-        return Alone(paths, clock)
-    # A broker without a cluster does not need these modules.
-    from ottla.cli.serve.clustered import Clustered
-
-    return Clustered(config, paths, clock)
 
 
 def _check(config: "BrokerConfig") -> None:

@@ -1,0 +1,193 @@
+"""`ottla serve` with `process.roles`: a node of a KRaft cluster."""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from threading import Thread
+from typing import TYPE_CHECKING
+
+from ottla.base.addresses import Address
+from ottla.base.clock import Clock
+from ottla.base.errors import UserError
+from ottla.base.events import OnEvent
+from ottla.base.files import OsFileSystem
+from ottla.broker.broker import Broker
+from ottla.cli.serve.broker_connections import BrokerConnections, broker_security
+from ottla.cli.serve.clustered import advertised_endpoint, brokers_source
+from ottla.cli.serve.recovery_progress import RecoveryProgress
+from ottla.cluster.joining import identity_of
+from ottla.cluster.place import Place
+from ottla.cluster.quorum.joining import QuorumBroker, Told
+from ottla.config.broker import BrokerConfig
+from ottla.config.listeners import (
+    Listener,
+    controller_listeners,
+    controller_protocol,
+    inter_broker_listener,
+)
+from ottla.config.setting import SettingError
+from ottla.runtime.opening import InCluster, new_cluster_id, new_id, open_member
+
+if TYPE_CHECKING:
+    from ottla.cli.serve.tables import TableSource
+    from ottla.server.network.listener import Server
+
+logger = logging.getLogger(__name__)
+
+NEW_NODE_ID = 1
+"""Of a node that is a cluster by itself, and that nobody has given an id."""
+
+
+class Quorate:
+    """A node and its cluster, from `open_broker` to `close`."""
+
+    def __init__(self, config: BrokerConfig, paths: Sequence[str], clock: Clock) -> None:
+        """Raises `UserError` for settings that do not fit together, and for directories that are
+        not formatted; a node that is to be a cluster by itself formats its own.
+        """
+        if config.zookeeper_connect:
+            raise _together("zookeeper.connect", config.zookeeper_connect)
+        self._config = config
+        self._paths = paths
+        self._clock = clock
+        self._is_stopping = False
+        self._finish: Callable[[], None] = lambda: None
+        self._failure: Exception | None = None
+        self._server: Server | None = None
+        if not config.has_other_nodes:
+            _format_if_new(config, paths, clock)
+        told = Told(lambda line: logger.warning("%s", line), self._failed)
+        self._cluster = QuorumBroker(config, paths, OsFileSystem(), clock, told)
+
+    def open_broker(
+        self, values: Mapping[str, str], progress: RecoveryProgress, on_event: OnEvent
+    ) -> Broker:
+        return open_member(
+            self._paths,
+            {**values, "node.id": str(self._cluster.node_id)},
+            InCluster(
+                self._cluster.cluster_id, self._cluster.membership, self._cluster.quorum_start()
+            ),
+            clock=self._clock,
+            on_progress=progress,
+            on_event=on_event,
+        )
+
+    def start(
+        self,
+        broker: Broker,
+        listeners: Sequence[Listener],
+        server: "Server",
+        lock: AbstractContextManager[object],
+    ) -> None:
+        """Takes part in the quorum, once the server listens."""
+        self._server = server
+        config = broker.settings.config
+        controllers = {one.name for one in controller_listeners(config)}
+        pairs = list(zip(listeners, server.addresses, strict=True))
+        control = controller_protocol(config)
+        clients = [one for one in listeners if one.name not in controllers]
+        own = inter_broker_listener(config, clients) if clients else control
+        timeout_s = self._config.replica_socket_timeout_ms / 1000
+        place = Place(
+            lock=lock,
+            wake=server.wake,
+            connect=BrokerConnections(lambda: broker.settings.config, own, timeout_s),
+            listener=own.name,
+            control_connect=BrokerConnections(
+                lambda: _of_controllers(broker.settings.config), control, timeout_s
+            ),
+            control_listener=control.name,
+            endpoints=tuple(
+                advertised_endpoint(*one) for one in pairs if one[0].name not in controllers
+            ),
+            controller_endpoints=tuple(
+                advertised_endpoint(*one) for one in pairs if one[0].name in controllers
+            ),
+        )
+        self._cluster.start(broker, place)
+
+    def table_source(self, addresses: Sequence[Address]) -> "TableSource":
+        return brokers_source(addresses, self._cluster.node_id)
+
+    def before_last_answer(self, finish: Callable[[], None]) -> None:
+        """Called while the server still answers, after leaderships were handed over."""
+        self._finish = finish
+
+    def stop(self, server: "Server") -> None:
+        """Hands leaderships over while the server still serves, then stops the broker; once."""
+        if not self._is_stopping:
+            self._is_stopping = True
+
+            def leave() -> None:
+                if self._failure is None:
+                    self._cluster.leave()
+                self._finish()
+                server.stop()
+
+            Thread(target=leave, name="ottla-leaving", daemon=True).start()
+
+    def close(self) -> None:
+        """Raises what has ended the node by itself."""
+        self._cluster.stop()
+        if self._failure is not None:
+            raise self._failure
+
+    def _failed(self, error: Exception) -> None:
+        """Called in the cluster's threads: the node cannot go on."""
+        if self._failure is None:
+            self._failure = error
+            logger.error("%s", error)
+            if self._server is not None:
+                self.stop(self._server)
+
+
+def check_quorate(config: BrokerConfig) -> None:
+    """Raises `UserError` for listeners over which nobody could be reached."""
+    broker_security(_of_controllers(config), controller_protocol(config))
+
+
+def _of_controllers(config: BrokerConfig) -> BrokerConfig:
+    """The settings for requests to controllers, whose login has a mechanism of its own."""
+    if "sasl.mechanism.controller.protocol" not in config.given:
+        return config
+    mechanism = config.sasl_mechanism_controller_protocol
+    return replace(config, sasl_mechanism_inter_broker_protocol=mechanism)
+
+
+def _format_if_new(config: BrokerConfig, paths: Sequence[str], clock: Clock) -> None:
+    """Makes a cluster of one node; raises `UserError`."""
+    from ottla.broker.metadata.formatting import FormatOptions, format_directories
+    from ottla.metadata.deciding.features import feature_records, new_features
+    from ottla.quorum.voters import Endpoint
+
+    every = [*paths, *filter(None, [config.metadata_log_dir])]
+    if identity_of(every, OsFileSystem()) is not None:
+        return
+    (listener, *_) = controller_listeners(config)
+    host, port = listener.advertised or listener.address
+    if not port:
+        raise UserError(
+            f"listeners={','.join(config.listeners)}: {listener.name} needs a port, by which other "
+            "controllers find this one"
+        )
+    node_id = config.wanted_node_id
+    options = FormatOptions(
+        node_id=NEW_NODE_ID if node_id is None else node_id,
+        cluster_id=new_cluster_id(),
+        records=feature_records(new_features()),
+        now_ms=clock.now_ms(),
+        new_id=new_id,
+        metadata_directory=config.metadata_log_dir,
+        standalone=Endpoint(listener.name, host, port),
+    )
+    format_directories(paths, OsFileSystem(), options)
+
+
+def _together(name: str, text: str) -> SettingError:
+    message = (
+        f"{name}={text}: a node with process.roles has its metadata from controllers, not from "
+        "ZooKeeper; take one of the two out"
+    )
+    return SettingError(name, message, message)
