@@ -22,8 +22,6 @@ pytestmark = pytest.mark.slow
 
 
 SETTINGS = (
-    # Of a busy host's brokers none is to lose its session.
-    "zookeeper.session.timeout.ms=9000",
     "offsets.topic.num.partitions=3",
     "transaction.state.log.num.partitions=3",
 )
@@ -35,10 +33,12 @@ def run(*words: str, may_fail: bool = False) -> str:
     return result.output
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+@pytest.fixture(scope="module", params=[("--zookeeper",), ()], ids=["zookeeper", "quorum"])
+def folder(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Path]:
     place = tmp_path_factory.mktemp("secured") / "cluster"
-    words = ["cluster", "up", "--secure", "--brokers", "3", "--data", str(place)]
+    words = ["cluster", "up", "--secure", "--brokers", "3", "--data", str(place), *request.param]
     said = run(*words, *(word for one in SETTINGS for word in ("-o", one)))
     try:
         file = place / "security" / "client.properties"
@@ -102,6 +102,8 @@ def test_another_up_leaves_it_secured_and_zookeeper_lets_in_no_stranger(folder: 
     assert run("cluster", "up", "--data", str(folder), "--quiet").strip()
     assert (folder / "security" / "broker.properties").read_text() == before
     said = run("cluster", "up", "--data", str(folder))
+    if "zookeeper=" not in said:
+        return
     port = int(said.partition("zookeeper=")[2].split()[0].rpartition(":")[2])
     assert not answers(port, None)
 
@@ -109,7 +111,7 @@ def test_another_up_leaves_it_secured_and_zookeeper_lets_in_no_stranger(folder: 
 def test_secure_goes_with_no_other_zookeeper_and_no_cluster_made_without(tmp_path: Path) -> None:
     words = ["cluster", "up", "--secure", "--data", str(tmp_path / "c")]
     said = run(*words, "--zookeeper", "127.0.0.1:1", may_fail=True)
-    assert "--secure and --zookeeper exclude each other" in said
+    assert "--secure and --zookeeper 127.0.0.1:1 exclude each other" in said
     (tmp_path / "c").mkdir()
     content = '{"zookeeper": {"connect": "x:1"}, "brokers": [], "settings": {}, "addresses": []}'
     (tmp_path / "c" / "cluster.json").write_text(content)
