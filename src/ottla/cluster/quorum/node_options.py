@@ -72,7 +72,7 @@ def settings_voters(config: BrokerConfig, node_id: int) -> VoterSet:
     voters = VoterSet.of(
         Voter(ReplicaKey(one.id), (Endpoint(listener.name, *one.address),)) for one in config.voters
     )
-    if not voters and not config.bootstrap_controllers:
+    if not voters and not config.bootstrap_controllers and not config.has_controller_role:
         raise _error(BOOTSTRAP, "", f"name the controllers of the cluster here, or in {VOTERS}")
     is_named = node_id in voters.ids
     given = ",".join(config.controller_quorum_voters)
