@@ -19,6 +19,7 @@ from ottla.protocol.messages.broker_registration import (
     Listener,
 )
 from ottla.quorum.messages import Request, Response
+from ottla.quorum.status import QuorumStatus
 from ottla.server.dispatching.request_context import Client
 from ottla.testing import FakeFileSystem
 from tests.support.active_controllers import CLUSTER_ID, AloneInQuorum
@@ -103,6 +104,9 @@ class LonelyNode:
 
     def receive(self, request: Request) -> Waiting[Response]:
         raise AssertionError("this node has no quorum's thread")
+
+    def status(self) -> QuorumStatus:
+        return QuorumStatus(state="leader" if self.leads else "follower", leader_id=ME, epoch=3)
 
     def decide(self, verb: Callable[[ActiveController], T]) -> Waiting[T | ApiError]:
         waiting: Waiting[T | ApiError] = Waiting()

@@ -23,6 +23,7 @@ from ottla.controller.settings import Change, Refusals
 from ottla.controller.tokens import FoundTokens
 from ottla.metadata.acls import ResourcePattern
 from ottla.quorum.messages import Request, Response
+from ottla.quorum.status import QuorumStatus
 from ottla.zookeeper.controllers import ProducerIdBlock
 
 T = TypeVar("T")
@@ -101,6 +102,9 @@ class QuorumMembership(Membership, Protocol[ControllerT]):
 
     def receive(self, request: Request) -> Waiting[Response]:
         """Has the quorum's machine answer another node."""
+
+    def status(self) -> QuorumStatus:
+        """How the node stands in the quorum; any thread may ask."""
 
     def decide(self, verb: Callable[[ControllerT], T]) -> Waiting[T | ApiError]:
         """Has the active controller decide if it is this node; answered when that is committed.

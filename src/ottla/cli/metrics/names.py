@@ -554,6 +554,79 @@ SECTIONS = (
         ),
     ),
     Section(
+        "The quorum, of a node of a KRaft cluster",
+        (
+            gauge(
+                "quorum_state",
+                ("state",),
+                "1 for the state of this node: leader, follower, observer, candidate, prospective, "
+                "resigned or unattached.",
+                "raft-metrics current-state",
+            ),
+            gauge(
+                "quorum_leader_id",
+                NONE,
+                "The node that leads the quorum, -1 if none is known.",
+                "raft-metrics current-leader",
+            ),
+            gauge(
+                "quorum_epoch",
+                NONE,
+                "The epoch of the quorum's leader.",
+                "raft-metrics current-epoch",
+            ),
+            gauge(
+                "quorum_voted_id",
+                NONE,
+                "The candidate that has this node's vote in the epoch, -1 for none.",
+                "raft-metrics current-vote",
+            ),
+            gauge(
+                "quorum_high_watermark",
+                NONE,
+                "The offset of the metadata log below which all is committed.",
+                "raft-metrics high-watermark",
+            ),
+            gauge(
+                "quorum_log_end_offset",
+                NONE,
+                "The offset after the last record of this node's metadata log.",
+                "raft-metrics log-end-offset",
+            ),
+            gauge(
+                "quorum_log_end_epoch",
+                NONE,
+                "The epoch of the last record of this node's metadata log.",
+                "raft-metrics log-end-epoch",
+            ),
+            gauge(
+                "quorum_replayed_offset",
+                NONE,
+                "The offset after the last record that this node's image has.",
+                "broker-metadata-metrics last-applied-record-offset",
+            ),
+            gauge(
+                "quorum_voters",
+                NONE,
+                "Voters of the quorum.",
+                "raft-metrics number-of-voters",
+            ),
+            gauge(
+                "quorum_observers",
+                NONE,
+                "Nodes that follow the metadata log without a vote; only the leader has it.",
+                "raft-metrics number-of-observers",
+            ),
+            gauge(
+                "quorum_election_latency_seconds",
+                ("reason",),
+                "How long it took until a leader was known in the last election for which this "
+                "node stood, and why it stood.",
+                "raft-metrics election-latency-max",
+            ),
+        ),
+    ),
+    Section(
         "Replication, of a broker in a cluster",
         (
             gauge(

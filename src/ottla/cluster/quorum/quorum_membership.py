@@ -12,6 +12,7 @@ from ottla.broker.waiting.rooms import Waiting
 from ottla.cluster.common_membership import CommonMembership, Connected
 from ottla.cluster.quorum.quorum_thread import Deciding
 from ottla.quorum.messages import Request, Response
+from ottla.quorum.status import QuorumStatus
 
 T = TypeVar("T")
 ControllerT = TypeVar("ControllerT", bound=Deciding)
@@ -26,6 +27,8 @@ class Quorum(Protocol[AsksController]):
     def ask(
         self, verb: Callable[[AsksController], T], done: Callable[[T | ApiError], None]
     ) -> None: ...
+
+    def status(self) -> QuorumStatus: ...
 
 
 class Forwarder(Protocol):
@@ -64,6 +67,9 @@ class QuorumMembership(CommonMembership, Generic[ControllerT]):
         waiting: Waiting[Response] = Waiting()
         self._running().quorum.receive(request, lambda answer: self.finish(waiting, answer))
         return waiting
+
+    def status(self) -> QuorumStatus:
+        return self._running().quorum.status()
 
     def decide(self, verb: Callable[[ControllerT], T]) -> Waiting[T | ApiError]:
         waiting: Waiting[T | ApiError] = Waiting()

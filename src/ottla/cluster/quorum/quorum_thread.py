@@ -24,7 +24,6 @@ from ottla.cluster.peers import Connect
 from ottla.cluster.quorum.committed_image import CommittedImage
 from ottla.cluster.quorum.log_syncs import LogSyncs
 from ottla.cluster.quorum.quorum_channels import ChannelParts, QuorumChannels
-from ottla.cluster.quorum.quorum_status import ElectionNotes, QuorumStatus, status_of
 from ottla.cluster.quorum.snapshotting import Snapshotting
 from ottla.codec.api_messages import encode_record
 from ottla.metadata.changes import ImageChanges
@@ -48,6 +47,7 @@ from ottla.quorum.machine import Quorum
 from ottla.quorum.messages import EndQuorumEpoch, Known, Request, Response, refusal_of
 from ottla.quorum.options import QuorumOptions
 from ottla.quorum.roles import Leader
+from ottla.quorum.status import ElectionNotes, QuorumStatus, status_of
 from ottla.quorum.voters import VoterHistory, VoterSet
 
 logger = logging.getLogger(__name__)

@@ -13,6 +13,7 @@ from ottla.broker.membership.by_itself import NoMembership
 from ottla.broker.waiting.rooms import Waiting
 from ottla.cluster.quorum.quorum_membership import QuorumMembership
 from ottla.quorum.messages import DescribeQuorum, Known, QuorumAnswer
+from ottla.quorum.status import QuorumStatus
 
 NOT_CONTROLLER = ApiError(ErrorCode.NOT_CONTROLLER)
 
@@ -37,6 +38,9 @@ class Node:
         self.asked.append((request, answered))
 
     ask = receive
+
+    def status(self) -> QuorumStatus:
+        return QuorumStatus(state="leader", leader_id=7)
 
     def forward(
         self, request: bytes, principal: Principal, host: str, *, is_by_token: bool = False
@@ -73,6 +77,7 @@ def test_a_clients_request_is_passed_on_with_who_has_sent_it() -> None:
     assert not member.is_controller
     is_leading[0] = True
     assert member.is_controller
+    assert member.status().leader_id == 7
 
 
 def test_a_member_of_a_quorum_is_told_from_others() -> None:

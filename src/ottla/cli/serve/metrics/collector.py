@@ -286,8 +286,11 @@ class BrokerCollector:
                     labels = (place.topic, str(place.partition), str(broker))
                     families.add("ottla_replica_lag", labels, lag)
             yield
+        from ottla.cli.serve.metrics.quorum import collect_quorum  # a broker alone needs none
+
         is_controller = self._broker.membership.is_controller
         families.add("ottla_active_controllers", (), int(is_controller))
+        collect_quorum(self._broker, families)
         families.add("ottla_leader_partitions", (), counts["leader"])
         families.add("ottla_under_replicated_partitions", (), counts["under_replicated"])
         families.add("ottla_under_min_isr_partitions", (), counts["under_min_isr"])

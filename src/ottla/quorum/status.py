@@ -1,4 +1,4 @@
-"""How a node of the quorum stands, for metrics. Kafka's counterpart: `KafkaRaftMetrics`."""
+"""How a node stands in the quorum, for metrics. Kafka's counterpart: `KafkaRaftMetrics`."""
 
 from typing import Final
 
