@@ -20,8 +20,10 @@ LOST: Final = Uuid(bytes(15) + b"\2")
 
 def directory_of(partition: "PartitionImage", broker_id: int) -> Uuid:
     """Where a broker has a replica of a partition."""
-    known = dict(zip(partition.replicas, partition.directories, strict=False))
-    return known.get(broker_id, MIGRATING)
+    for broker, directory in zip(partition.replicas, partition.directories, strict=False):
+        if broker == broker_id:
+            return directory
+    return MIGRATING
 
 
 def is_online(broker: BrokerRegistration, directory: Uuid) -> bool:

@@ -176,6 +176,8 @@ class PartitionChanges:
     def _directories(
         self, replicas: tuple[int, ...], old: PartitionImage, wanted: Wanted
     ) -> tuple[Uuid, ...]:
+        if replicas == old.replicas and not wanted.directories and old.directories:
+            return old.directories
         known = dict(zip(old.replicas, old.directories, strict=False)) | dict(wanted.directories)
         return tuple(
             known[one] if one in known else first_directory(self.image.brokers.get(one))

@@ -90,9 +90,9 @@ def register_broker(
     # The registration comes first, so that it is at the offset that is its epoch; readers apply the
     # records together.
     records = [_record(image, broker_id, wanted)]
-    if known is not None:
-        is_clean = known.epoch == request.previous_epoch
-        records += _after_stop(image, broker_id, defaults, is_clean=is_clean)
+    # A broker that was unregistered may still be an eligible leader.
+    is_clean = known is not None and known.epoch == request.previous_epoch
+    records += _after_stop(image, broker_id, defaults, is_clean=is_clean)
     return records, end_offset
 
 

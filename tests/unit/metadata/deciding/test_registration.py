@@ -194,6 +194,14 @@ def test_the_last_replica_in_sync_is_waited_for_unless_it_may_have_lost_records(
     assert (partition.leader, partition.isr, partition.last_known_elr) == (-1, (), (1,))
 
 
+def test_a_broker_that_was_unregistered_and_is_back_is_no_eligible_leader() -> None:
+    image = three(**ELR).with_configs(4, {"": {"min.insync.replicas": "3"}})
+    gone = then(image, unregister_broker(image, 1))
+    assert gone.topics["t"].partitions[0].elr == (1,)
+    back = then(gone, registered(gone, a_broker(incarnation_id=an_id(9)))[0])
+    assert back.topics["t"].partitions[0].elr == ()
+
+
 # Unregistering, and epochs
 
 
