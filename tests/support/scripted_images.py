@@ -113,10 +113,15 @@ class FollowingMember:
         *paths: str,
         image: MetadataImage | None = None,
         leader_id: int = -1,
+        kraft_version: int = 0,
         **settings: str,
     ) -> None:
         disk = file_system or FakeFileSystem()
-        start = QuorumStart(image=image or MetadataImage(), leader_id=lambda: leader_id)
+        start = QuorumStart(
+            image=image or MetadataImage(),
+            leader_id=lambda: leader_id,
+            kraft_version=lambda: kraft_version,
+        )
         self.broker = open_quorum_member(disk, *paths, start=start, **settings)
         self.complaints: list[str] = []
         self.follower = ImageFollower(self.broker, lambda: at(0.0), self.complaints.append)

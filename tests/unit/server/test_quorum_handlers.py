@@ -112,12 +112,12 @@ def test_over_a_controllers_listener_the_registered_controllers_are_described() 
 
 def test_features_are_at_the_levels_and_the_epoch_of_the_image() -> None:
     images = ScriptedImages()
-    member = FollowingMember()
+    member = FollowingMember(kraft_version=1)
     member.show(images.image)
     request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
     answer = Asker(member.broker).ask(request, 4)
-    finalized = [(one.name, one.max_version_level) for one in answer.finalized_features]
-    assert finalized == [("metadata.version", 21)]
+    finalized = {one.name: one.max_version_level for one in answer.finalized_features}
+    assert finalized == {"metadata.version": 21, "kraft.version": 1}
     assert answer.finalized_features_epoch == images.image.end_offset - 1
     assert "metadata.version" in [one.name for one in answer.supported_features]
 

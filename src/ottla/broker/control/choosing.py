@@ -58,7 +58,7 @@ def view_for(broker: "Whole") -> "ClusterView":
     if quorum is not None:
         from ottla.broker.control.quorum_view import QuorumView
 
-        return QuorumView(broker, SUPPORTED, quorum.leader_id)
+        return QuorumView(broker, SUPPORTED, quorum)
     image = broker.image_store.image
     features = SUPPORTED if METADATA_VERSION in image.features else {}
     return ImageView(broker, features, has_peers=image.has_peers)

@@ -1,6 +1,6 @@
 """A KRaft cluster as its nodes show it: features at their levels, and who its controllers are."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.broker.control.image_view import ImageView
@@ -11,10 +11,12 @@ from ottla.metadata.cluster_view import (
     Node,
     Reach,
 )
+from ottla.metadata.levels import KRAFT_VERSION
 
 if TYPE_CHECKING:
     from ottla.broker.configs.settings import BrokerSettings
     from ottla.broker.control.image_view import ViewingBroker
+    from ottla.broker.membership.quorum_start import QuorumStart
     from ottla.broker.startup.opening import BrokerOptions
 
     class QuorumNode(ViewingBroker, Protocol):
@@ -23,23 +25,22 @@ if TYPE_CHECKING:
 
 
 class QuorumView(ImageView):
-    """`leader_id` returns the quorum's leader to this node's knowledge, or -1."""
-
     def __init__(
         self,
         broker: "QuorumNode",
         features: Mapping[str, tuple[int, int]],
-        leader_id: Callable[[], int],
+        quorum: "QuorumStart",
     ) -> None:
         super().__init__(broker, features, has_peers=True)
         self._settings = broker.settings
         self._random_below = broker.options.random_below
-        self._leader_id = leader_id
+        self._quorum = quorum
 
     @property
     def finalized(self) -> FinalizedFeatures:
         image = self._known.image
-        levels = {name: level for name, level in image.features.items() if level}
+        known = {**image.features, KRAFT_VERSION: self._quorum.kraft_version()}
+        levels = {name: level for name, level in known.items() if level}
         return FinalizedFeatures(levels, image.end_offset - 1)
 
     @property
@@ -52,7 +53,7 @@ class QuorumView(ImageView):
         if reach.listener.upper() not in names:
             return None
         nodes = [*self._registered(reach.listener)] or [*self._configured()]
-        return ControllerNodes(self._leader_id(), nodes)
+        return ControllerNodes(self._quorum.leader_id(), nodes)
 
     def _registered(self, listener: str) -> Iterator[Node]:
         for controller, one in sorted(self._known.image.controllers.items()):

@@ -12,6 +12,10 @@ def _nobody() -> int:
     return NO_CONTROLLER
 
 
+def _static() -> int:
+    return 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumStart:
     """`image` is what the node's own log is known to have committed, perhaps not the newest: what
@@ -21,3 +25,5 @@ class QuorumStart:
     image: MetadataImage = MetadataImage()
     leader_id: Callable[[], int] = field(default=_nobody)
     """Returns the quorum's leader, the active controller, to this node's knowledge; or -1."""
+    kraft_version: Callable[[], int] = field(default=_static)
+    """Returns the level of `kraft.version`, which is in the quorum's log and in no image."""

@@ -146,7 +146,14 @@ class QuorumBroker:
 
     def quorum_start(self) -> QuorumStart:
         """What the broker is assembled with: what a snapshot has was committed."""
-        return QuorumStart(image=self._snapshot_image(), leader_id=self._leader_id)
+        return QuorumStart(
+            image=self._snapshot_image(),
+            leader_id=self._leader_id,
+            kraft_version=self._kraft_version,
+        )
+
+    def _kraft_version(self) -> int:
+        return 0 if self._running is None else self._running.opened.history.kraft_version
 
     def _snapshot_image(self) -> MetadataImage:
         """Of the newest snapshot; what is damaged is reported when the log is opened."""
