@@ -5,9 +5,13 @@ from random import Random
 from typing import NamedTuple
 
 from ottla.base.files import Buffer
+from ottla.metadata.control import SnapshotHeaderRecord
+from ottla.metadata.log_writing import control_batch
 from ottla.quorum.election_state import ElectionState
 from ottla.quorum.messages import SnapshotId
+from ottla.quorum.voters import VoterSet, voter_records
 from ottla.record.batch import iter_batches
+from ottla.record.builder import RecordBatchBuilder
 
 
 class Entry(NamedTuple):
@@ -146,3 +150,11 @@ class MemoryDirectory:
 
     def delete_snapshots_before(self, snapshot: SnapshotId) -> None:
         self.complete = {key: one for key, one in self.complete.items() if key >= snapshot}
+
+
+def snapshot_content(kraft_version: int, voters: VoterSet, digest: str) -> bytes:
+    """A snapshot whose only record is a digest of what it stands for."""
+    head = [SnapshotHeaderRecord(), *voter_records(kraft_version, voters)]
+    body = RecordBatchBuilder(len(head), leader_epoch=0)
+    body.append(None, digest.encode(), 0)
+    return control_batch(head, 0, 0, 0) + bytes(body.build())

@@ -14,12 +14,6 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.timestamps import Timestamps
-from ottla.metadata.control import (
-    KRaftVersionRecord,
-    SnapshotHeaderRecord,
-    control_key,
-    encode_control_record,
-)
 from ottla.quorum.effects import (
     AppendRecords,
     Effect,
@@ -42,6 +36,7 @@ from ottla.quorum.messages import (
     Request,
     Response,
     SnapshotId,
+    UpgradeVersion,
     Vote,
     VoteAnswer,
 )
@@ -53,12 +48,10 @@ from ottla.quorum.voters import (
     Voter,
     VoterHistory,
     VoterSet,
-    voters_record,
 )
 from ottla.record.batch import iter_batches
-from ottla.record.builder import RecordBatchBuilder
 from ottla.record.record import read_records
-from tests.simulation.quorum_disk import MemoryDirectory
+from tests.simulation.quorum_disk import MemoryDirectory, snapshot_content
 from tests.simulation.quorum_invariants import Append, Invariants
 
 CHAOS_MS = 25_000
@@ -347,18 +340,6 @@ class Process:
             assert self.disk.election.epoch == node.epoch, "an epoch that is not written"
 
 
-def snapshot_content(kraft_version: int, voters: VoterSet, digest: str) -> bytes:
-    head = RecordBatchBuilder(0, is_control=True, leader_epoch=0)
-    records: list[Any] = [SnapshotHeaderRecord()]
-    if kraft_version:
-        records += [KRaftVersionRecord(kraft_version=kraft_version), voters_record(voters)]
-    for one in records:
-        head.append(control_key(one), encode_control_record(one), 0)
-    body = RecordBatchBuilder(len(records), leader_epoch=0)
-    body.append(None, digest.encode(), 0)
-    return head.build() + body.build()
-
-
 class World:
     """Five nodes, of which three are voters at first."""
 
@@ -368,6 +349,7 @@ class World:
         self.now_ms = 0.0
         self.invariants = Invariants()
         self.is_dynamic = seed % 3 != 0
+        self.upgrades = seed % 2 == 0
         self.fetch_max_bytes = self.chance.choice((150, 400, 1 << 20))
         self.loss = self.chance.choice((0, 0.01, 0.1))
         self.slowness = self.chance.choice((1, 5, 40))
@@ -593,7 +575,10 @@ class World:
             return
         self.at(200 + self.chance.random() * 1500, self._administer)
         leader = self._leader()
-        if leader is None or not self.is_dynamic:
+        if leader is None:
+            return
+        if leader.quorum.node.history.kraft_version == 0:
+            self._upgrade(leader)
             return
         voters = leader.quorum.node.voters
         dead = [one.key for one in voters if self.processes[one.key.id].key != one.key]
@@ -603,7 +588,8 @@ class World:
             request = RemoveVoter(CLUSTER_ID, dead[0])
         elif outside and (len(voters) < 3 or self.chance.random() < 0.5):
             one = self.chance.choice(outside)
-            if self.chance.random() < 0.5 and not one.is_up:
+            is_named = one.id in self.settings_voters.ids  # who would vote with an empty disk
+            if self.chance.random() < 0.5 and not one.is_up and not is_named:
                 self.counts["new disks"] += 1
                 one.format()
                 return
@@ -619,12 +605,19 @@ class World:
             return
         self.at(0, lambda: leader.later(0, lambda: leader.serve(request, self._changed)))
 
+    def _upgrade(self, leader: Process) -> None:
+        """From voters of the settings to voters of the log, in some worlds."""
+        if self.upgrades and self.chance.random() < 0.3:
+            self.counts["upgrades"] += 1
+            request = UpgradeVersion(1, 3000)
+            self.at(0, lambda: leader.later(0, lambda: leader.serve(request, self._changed)))
+
     def _may_lose_a_voter(self, voters: VoterSet) -> bool:
         """Only where all voters live and agree, and a majority keeps its disks."""
         is_agreed = all(
             one.is_up and one.quorum.node.voters == voters for one in self.processes.values()
         )
-        return len(voters) >= 3 and is_agreed and self.chance.random() < 0.3
+        return self.is_dynamic and len(voters) >= 3 and is_agreed and self.chance.random() < 0.3
 
     def _lose_disk(self, voters: VoterSet) -> None:
         one = self.processes[self.chance.choice(sorted(voters.ids))]
@@ -658,7 +651,7 @@ class World:
     def _keep_mending(self) -> None:
         """Voters that will never come back are removed, while the quorum settles."""
         leader = self._leader()
-        if leader is not None:
+        if leader is not None and leader.quorum.node.history.kraft_version > 0:
             voters = leader.quorum.node.voters
             dead = [one.key for one in voters if self.processes[one.key.id].key != one.key]
             if dead and len(voters) > 1:

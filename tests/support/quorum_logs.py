@@ -30,6 +30,7 @@ class QuorumDirectory:
         path: str = "/d",
         voters: VoterSet = NO_VOTERS,
         limits: SegmentLimits = LIMITS,
+        own: Voter | None = None,
     ) -> None:
         options = OpenOptions(
             now_ms=NOW_MS,
@@ -42,7 +43,7 @@ class QuorumDirectory:
         self.directory = LogDirectory.open(path, files, options)
         self.now_ms = NOW_MS
         self.opened: OpenedQuorum = open_quorum(
-            self.directory, files, voters, lambda: self.now_ms, limits
+            self.directory, files, voters, lambda: self.now_ms, limits, own
         )
         self.log = self.opened.log
 

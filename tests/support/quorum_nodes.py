@@ -137,12 +137,19 @@ class Node:
         quorum = self.quorum
         self.published = []
         self.files = BreakableFileSystem(self.disk)
-        self.used = QuorumDirectory(self.files, voters=quorum.settings_voters)
+        key = ReplicaKey(self.id, self.directory_id)
+        endpoints = (endpoint_of(self.id),) if self.is_voter else ()
+        self.used = QuorumDirectory(
+            self.files,
+            voters=quorum.settings_voters,
+            own=Voter(key, endpoints) if self.is_voter else None,
+        )
         opened = self.used.opened
         options = QuorumOptions(
-            key=ReplicaKey(self.id, self.directory_id),
+            key=key,
             cluster_id=self.cluster_id,
-            endpoints=(endpoint_of(self.id),) if self.is_voter else (),
+            endpoints=endpoints,
+            first_voter=opened.first_voter,
             bootstrap=tuple(endpoint_of(one) for one in quorum.voter_ids),
             **quorum.times,
         )

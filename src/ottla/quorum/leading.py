@@ -219,6 +219,7 @@ class Leading:
         one.end_offset = request.offset
         one.fetched_ms, one.fetched_time_ms = node.now_ms, node.at.now_ms
         one.leaders_end = node.log.end_offset
+        one.directory_id = request.replica.directory_id
         self.move_high_watermark()
 
     def _key_of(self, replica: ReplicaKey) -> ReplicaKey:

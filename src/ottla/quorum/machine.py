@@ -35,6 +35,7 @@ from ottla.quorum.messages import (
     SnapshotAnswer,
     SnapshotId,
     UpdateVoter,
+    UpgradeVersion,
     VersionsAnswer,
     Vote,
     VoteAnswer,
@@ -144,6 +145,8 @@ class Quorum:
                 self._membership.remove(pending_id, request)
             case UpdateVoter():
                 self._membership.update(pending_id, request)
+            case UpgradeVersion():
+                self._membership.upgrade(pending_id, request)
             case DescribeQuorum():
                 self._leading.describe(pending_id, request)
             case AskVersions():

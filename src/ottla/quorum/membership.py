@@ -9,24 +9,33 @@ Kafka's counterparts: `AddVoterHandler`, `RemoveVoterHandler`, `UpdateVoterHandl
 from collections.abc import Hashable
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.ids import ZERO_UUID
 from ottla.quorum.leading import Leading
 from ottla.quorum.messages import (
     AddVoter,
     AskVersions,
     RemoveVoter,
     UpdateVoter,
+    UpgradeVersion,
     VersionsAnswer,
     VoterAnswer,
 )
 from ottla.quorum.node import Node
 from ottla.quorum.roles import Leader, Progress, VoterChange
-from ottla.quorum.voters import ReplicaKey, Voter, VoterSet, is_same_directory, voters_record
+from ottla.quorum.voters import (
+    ReplicaKey,
+    Voter,
+    VoterSet,
+    is_same_directory,
+    voter_records,
+    voters_record,
+)
 
 FIRST_DYNAMIC = 1
 CAUGHT_UP_MS = 3_600_000
 """A new voter must have fetched, and had everything once, within this time (Kafka: an hour)."""
 
-Change = AddVoter | RemoveVoter | UpdateVoter
+Change = AddVoter | RemoveVoter | UpdateVoter | UpgradeVersion
 
 
 class Membership:
@@ -83,6 +92,26 @@ class Membership:
         else:
             self._begin(pending_id, request, node.voters.with_voter(voter))
 
+    def upgrade(self, pending_id: Hashable, request: UpgradeVersion) -> None:
+        """All voters are asked first whether they support it, and have to fetch with the ids of
+        their directories.
+        """
+        node, version = self._node, request.version
+        if self._refuse(pending_id, request):
+            return
+        if version == node.history.kraft_version:
+            self._answer(pending_id, ErrorCode.NONE, None)
+        elif version < node.history.kraft_version:
+            reason = f"kraft.version {node.history.kraft_version} cannot be lowered."
+            self._answer(pending_id, ErrorCode.INVALID_UPDATE_VERSION, reason)
+        elif version > node.options.max_kraft_version:
+            reason = f"The controller does not support kraft.version {version}."
+            self._answer(pending_id, ErrorCode.INVALID_UPDATE_VERSION, reason)
+        else:
+            until_ms = node.now_ms + request.timeout_ms
+            self._leader.change = VoterChange(pending_id, request, until_ms)
+            self._go_on_with_upgrade(self._leader.change, version)
+
     def _is_exactly(self, key: ReplicaKey) -> bool:
         voter = self._node.voters.get(key.id)
         return voter is not None and voter.key == key
@@ -94,7 +123,7 @@ class Membership:
             error, reason = ErrorCode.INCONSISTENT_CLUSTER_ID, "This is another cluster."
         elif not isinstance(node.role, Leader):
             error, reason = ErrorCode.NOT_LEADER_OR_FOLLOWER, "This node does not lead the quorum."
-        elif node.history.kraft_version < FIRST_DYNAMIC:
+        elif node.history.kraft_version < FIRST_DYNAMIC and not isinstance(request, UpgradeVersion):
             error = ErrorCode.UNSUPPORTED_VERSION
             reason = "With kraft.version 0 the voters are those of controller.quorum.voters."
         elif not self._leading.is_established:
@@ -114,11 +143,44 @@ class Membership:
         if node.peers.is_ready(voter.key.id, node.now_ms):
             node.send(voter.key.id, voter.endpoints[0], AskVersions())
 
+    def _go_on_with_upgrade(self, change: VoterChange, version: int) -> None:
+        """Asks who has not answered; appends version and voters once all have."""
+        others = self._node.voters.others(self._node.own_id)
+        unasked = [one for one in others if one.key.id not in change.versions]
+        for one in unasked:
+            if one.endpoints:
+                self._ask_versions(one)
+        if unasked:
+            return
+        voters = [self._node.options.as_voter]
+        for one in others:
+            answer = change.versions[one.key.id]
+            directory_id = self._leader.progress.get(one.key, Progress()).directory_id
+            if not _supports(answer.min_version, answer.max_version, version):
+                reason = f"Node {one.key.id} does not support kraft.version {version}."
+                self._end(change, ErrorCode.INVALID_UPDATE_VERSION, reason)
+                return
+            if directory_id == ZERO_UUID:
+                return  # it has not fetched yet, or is too old to say
+            key = ReplicaKey(one.key.id, directory_id)
+            voters.append(Voter(key, one.endpoints, answer.min_version, answer.max_version))
+        self._upgrade_to(version, VoterSet.of(sorted(voters)), change)
+
+    def _upgrade_to(self, version: int, voters: VoterSet, change: VoterChange | None) -> None:
+        offset = self._leading.append_control(voter_records(version, voters))
+        if change is not None:
+            change.offset = offset
+        self._leading.move_high_watermark()
+
     def versions(self, node_id: int, answer: VersionsAnswer) -> None:
         """Appends the new set if the voter supports it, and has what the leader has."""
         leader = self._node.role
         change = leader.change if isinstance(leader, Leader) else None
-        if change is None or change.offset is not None or not isinstance(change.request, AddVoter):
+        if change is None or change.offset is not None:
+            return
+        if isinstance(change.request, UpgradeVersion) and answer.error is ErrorCode.NONE:
+            change.versions[node_id] = answer
+        if not isinstance(change.request, AddVoter):
             return
         voter, version = change.request.voter, self._node.history.kraft_version
         if voter.key.id != node_id:
@@ -160,20 +222,42 @@ class Membership:
         node, leader = self._node, self._node.role
         if not isinstance(leader, Leader):
             return
+        self._become_first_voter()
         change = leader.change
         if change is not None and change.offset is None:
-            assert isinstance(change.request, AddVoter)
-            self._ask_versions(change.request.voter)
-        if change is not None:
+            if isinstance(change.request, UpgradeVersion):
+                self._go_on_with_upgrade(change, change.request.version)
+            elif isinstance(change.request, AddVoter):
+                self._ask_versions(change.request.voter)
+        if change is not None and leader.change is change:
             if change.offset is not None and change.offset < node.high_watermark:
                 self._end(change, ErrorCode.NONE, None)
             elif node.now_ms >= change.until_ms:
                 reason = "The change of voters was not committed in time; it may still be."
                 if change.offset is None:
                     reason = "The new voter did not answer at its listener."
+                if change.offset is None and isinstance(change.request, UpgradeVersion):
+                    reason = f"{self._silent(change)} did not say what is needed; try again."
                 self._end(change, ErrorCode.REQUEST_TIMED_OUT, reason)
         if not node.is_voter and node.history.offset < node.high_watermark:
             node.resign()
+
+    def _become_first_voter(self) -> None:
+        """What a broker by itself was for its settings, it is for its log."""
+        node = self._node
+        is_alone = node.voters.ids == {node.own_id} and self._leading.is_established
+        if node.options.first_voter and node.history.kraft_version < FIRST_DYNAMIC and is_alone:
+            self._upgrade_to(FIRST_DYNAMIC, VoterSet.of([node.options.as_voter]), None)
+
+    def _silent(self, change: VoterChange) -> str:
+        """Who has not said what an upgrade needs."""
+        silent = [
+            one.key.id
+            for one in self._node.voters.others(self._node.own_id)
+            if one.key.id not in change.versions
+            or self._leader.progress.get(one.key, Progress()).directory_id == ZERO_UUID
+        ]
+        return f"Node {', '.join(map(str, silent))}"
 
     def _end(self, change: VoterChange, error: ErrorCode, reason: str | None) -> None:
         self._leader.change = None

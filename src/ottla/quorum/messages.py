@@ -100,6 +100,16 @@ class UpdateVoter(NamedTuple):
     voter: Voter
 
 
+class UpgradeVersion(NamedTuple):
+    """UpdateFeatures of `kraft.version`, which the quorum carries out itself: from then on the log
+    names the voters, and not the settings. Only this node's own controller asks for it.
+    """
+
+    version: int
+    timeout_ms: int
+    cluster_id: str | None = None
+
+
 class DescribeQuorum(NamedTuple):
     """Asks the leader who is how far."""
 
@@ -117,6 +127,7 @@ Request: TypeAlias = (
     | AddVoter
     | RemoveVoter
     | UpdateVoter
+    | UpgradeVersion
     | DescribeQuorum
     | AskVersions
 )
@@ -167,7 +178,7 @@ class SnapshotAnswer(NamedTuple):
 
 
 class VoterAnswer(NamedTuple):
-    """To AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter; `message` says why not."""
+    """To AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter and an upgrade; `message` says why not."""
 
     error: ErrorCode
     known: Known
@@ -227,5 +238,5 @@ def refusal_of(request: Request, error: ErrorCode, known: Known) -> Response:
             return QuorumAnswer(error, known)
         case AskVersions():
             return VersionsAnswer(error, known)
-        case AddVoter() | RemoveVoter() | UpdateVoter():
+        case AddVoter() | RemoveVoter() | UpdateVoter() | UpgradeVersion():
             return VoterAnswer(error, known)

@@ -15,7 +15,8 @@ MAX_BATCH_SIZE = 8 << 20
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumOptions:
     """`bootstrap` are the addresses to ask while no voter is known. With `auto_join` an observer
-    asks the leader to become a voter (KIP-1186).
+    asks the leader to become a voter (KIP-1186). The `first_voter` of a dynamic quorum is alone in
+    a log that does not name voters yet, and writes itself into it.
     """
 
     key: ReplicaKey
@@ -23,6 +24,7 @@ class QuorumOptions:
     endpoints: tuple[Endpoint, ...] = ()
     bootstrap: tuple[Endpoint, ...] = ()
     auto_join: bool = False
+    first_voter: bool = False
     election_timeout_ms: int = 1000
     fetch_timeout_ms: int = 2000
     election_backoff_max_ms: int = 1000

@@ -7,9 +7,19 @@ from collections.abc import Hashable
 from dataclasses import field
 from typing import NamedTuple, TypeAlias
 
+from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.values import dataclass
 from ottla.quorum.election_state import ElectionState
-from ottla.quorum.messages import AddVoter, Fetch, Known, RemoveVoter, SnapshotId, UpdateVoter
+from ottla.quorum.messages import (
+    AddVoter,
+    Fetch,
+    Known,
+    RemoveVoter,
+    SnapshotId,
+    UpdateVoter,
+    UpgradeVersion,
+    VersionsAnswer,
+)
 from ottla.quorum.voters import Endpoint, ReplicaKey, VoterSet
 
 
@@ -112,6 +122,8 @@ class Progress:
     caught_up_time_ms: int = -1
     leaders_end: int = -1
     """The leader's end at the last fetch."""
+    directory_id: Uuid = ZERO_UUID
+    """As in the last fetch: the settings do not say it."""
 
 
 class ParkedFetch(NamedTuple):
@@ -125,10 +137,12 @@ class VoterChange:
     """The change of voters that is under way: one at a time."""
 
     pending_id: Hashable
-    request: AddVoter | RemoveVoter | UpdateVoter
+    request: AddVoter | RemoveVoter | UpdateVoter | UpgradeVersion
     until_ms: float
     offset: int | None = None
-    """Of its VotersRecord; `None` while the new voter is asked for its versions."""
+    """Of its VotersRecord; `None` while voters are asked for their versions."""
+    versions: dict[int, VersionsAnswer] = field(default_factory=dict)
+    """What the voters have said, for an upgrade."""
     is_answered: bool = False
 
 

@@ -29,7 +29,7 @@ from ottla.metadata.log_check import check_log
 from ottla.metadata.log_files import MetadataFile
 from ottla.quorum.election_state import ElectionState
 from ottla.quorum.log import take_history
-from ottla.quorum.voters import VoterHistory, VoterSet
+from ottla.quorum.voters import ReplicaKey, Voter, VoterHistory, VoterSet
 from ottla.storage.files.boot_note import read_boot_note
 from ottla.storage.files.directory_health import DirectoryHealth
 from ottla.storage.files.filenames import CLUSTER_METADATA_DIRECTORY, METADATA_MARK
@@ -64,12 +64,15 @@ class QuorumPlace(Protocol):
 
 
 class OpenedQuorum(NamedTuple):
-    """`election` is what `Quorum.start` takes: `None` if a used directory has lost the file."""
+    """`election` is what `Quorum.start` takes: `None` if a used directory has lost the file.
+    `first_voter` says that a broker by itself had the directory, as `QuorumOptions` has it.
+    """
 
     log: PartitionQuorumLog
     elections: QuorumStateFile
     election: ElectionState | None
     history: VoterHistory
+    first_voter: bool = False
 
 
 def open_quorum(
@@ -78,10 +81,12 @@ def open_quorum(
     settings_voters: VoterSet,
     now_ms: Callable[[], int],
     limits: SegmentLimits = DEFAULT_LIMITS,
+    own: Voter | None = None,
 ) -> OpenedQuorum:
     """Opens what a node has of the quorum, or begins it in a directory that was only formatted.
 
-    `settings_voters` are those of `controller.quorum.voters`, none for a dynamic quorum. Raises
+    `settings_voters` are those of `controller.quorum.voters`, none for a dynamic quorum. `own` is
+    the node as a controller: in a directory of a broker by itself it is the first voter. Raises
     `RefusalError` for damage, without a change, and `StorageError`.
     """
     elections = QuorumStateFile(file_system, place.health)
@@ -104,9 +109,30 @@ def open_quorum(
         take_history(log, history)
     except ProtocolError as error:
         raise RefusalError(f"{opened.directory}: {error}; {MEND}") from error
+    first_voter = own is not None and _is_first_voter(elections, history, own)
+    if own is not None and first_voter:
+        history = VoterHistory(0, VoterSet.of([own._replace(key=ReplicaKey(own.key.id))]))
     if not elections.was_used:
         elections.write(ElectionState(), history.kraft_version, history.voters)
-    return OpenedQuorum(log, elections, election, history)
+    return OpenedQuorum(log, elections, election, history, first_voter)
+
+
+def _is_first_voter(elections: QuorumStateFile, history: VoterHistory, own: Voter) -> bool:
+    """Whether neither settings nor log name voters, and the node has voted for itself alone."""
+    found = elections.find()
+    if history.voters or found is None:
+        return False
+    if found.election.leader_id == own.key.id and not found.voter_ids:
+        return True  # a power failure has kept the file, and not the record of the voters
+    if own.key.id not in found.voter_ids:
+        return False
+    if others := found.voter_ids - {own.key.id}:
+        numbers = ", ".join(map(str, sorted(others)))
+        raise RefusalError(
+            f"{elections.path}: the voters of this cluster are named by its settings: name this "
+            f"node and {numbers} in controller.quorum.voters"
+        )
+    return True
 
 
 def _config(limits: SegmentLimits) -> TopicConfig:

@@ -39,6 +39,7 @@ from ottla.quorum.messages import (
     SnapshotAnswer,
     SnapshotId,
     UpdateVoter,
+    UpgradeVersion,
     VersionsAnswer,
     Vote,
     VoteAnswer,
@@ -258,7 +259,7 @@ def answer_of(request: Request, message: Any) -> Response:
             return VoterAnswer(ErrorCode(message.error_code), known)
         case AskVersions():
             return _versions(message)
-        case AddVoter() | RemoveVoter() | DescribeQuorum():
+        case AddVoter() | RemoveVoter() | UpgradeVersion() | DescribeQuorum():
             error = ErrorCode(message.error_code)
             return VoterAnswer(error, NOTHING_KNOWN, message.error_message)
 
