@@ -42,14 +42,15 @@ SETTINGS = {
 class LonelyNode:
     """Node 1, whose broker is registered. It is the broker's `QuorumMembership`.
 
-    What it decides is committed, and known to its broker, at once, while it `leads`. Clients ask
-    `client`, and nodes `node`. Requests that are to be forwarded stay in `forwarded` until
-    `pass_on`.
+    What it decides is committed at once while it `leads`, and known to its broker at once, or by
+    `publish`. Clients ask `client`, and nodes `node`. Requests that are to be forwarded stay in
+    `forwarded` until they are answered.
     """
 
     def __init__(self, **settings: str) -> None:
         self.quorum = AloneInQuorum()
         self.leads = True
+        self.shows_at_once = True
         self.forwarded: list[tuple[bytes, Principal, str, bool, Waiting[bytes | ApiError]]] = []
         self.named: list[str] = []
         self._done: list[Waiting[Any]] = []
@@ -114,7 +115,8 @@ class LonelyNode:
             if not self.leads:
                 raise ApiError(ErrorCode.NOT_CONTROLLER)
             waiting.result = verb(self.quorum.controller)
-            self.publish()
+            if self.shows_at_once:
+                self.publish()
         except ApiError as error:
             waiting.result = error
         self._done.append(waiting)

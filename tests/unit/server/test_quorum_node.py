@@ -514,3 +514,23 @@ def test_who_does_not_lead_refuses_nodes_with_its_code():
         (ControllerRegistrationRequest(controller_id=2), 0),
     ):
         assert node.ask_node(request, version).error_code == ErrorCode.NOT_CONTROLLER
+
+
+def test_a_topic_can_be_deleted_by_its_id_as_soon_as_the_client_knows_it():
+    node = LonelyNode()
+    node.shows_at_once = False
+    (made,) = _forwarded(node, _creation("t"), 7).topics
+    assert node.broker.catalog.find("t") is None
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(name=None, topic_id=made.topic_id)])
+
+    later, output = node.node.send(request, 6)
+    assert later is not None
+    node.broker.answers.take_answered(0.0)
+    assert later.pending_id.result is None
+    node.publish()
+    while later is not None:
+        node.broker.answers.take_answered(0.0)
+        later, output = node.node.go_on(later)
+
+    (deleted,) = node.node.decode(request, 6, output).responses
+    assert (deleted.name, deleted.error_code) == ("t", 0)

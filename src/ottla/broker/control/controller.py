@@ -2,8 +2,9 @@
 
 Handlers ask a `Controller` and nothing else, and never what kind of broker they run in. A broker
 alone decides and writes at once; a member of a cluster over ZooKeeper has another thread ask the
-controller or change nodes, and the result comes later. A change is durable and in effect on this
-broker when its result is there. Kafka's counterpart: `Controller`.
+controller or change nodes, and the result comes later; a node of a KRaft cluster has the quorum's
+thread decide. A change is durable when its result is there, and in effect on this broker, or in a
+KRaft cluster soon. Kafka's counterpart: `Controller`.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,13 +1,12 @@
 """The controller of a node of a KRaft cluster: the quorum's thread decides, if it leads there.
 
-A result comes when the records of what was decided are committed, and this node's own image has
-them, which the handlers of later requests ask. On other nodes every verb is refused with
-NOT_CONTROLLER: clients' requests do not get this far there, since they are forwarded
+A result comes when the records of what was decided are committed. This node's own image has them a
+little later, and handlers that ask it wait for that (`await_own`). On other nodes every verb is
+refused with NOT_CONTROLLER: clients' requests do not get this far there, since they are forwarded
 (`server/dispatching/forwarding.py`). Kafka's counterpart: `ControllerApis`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from math import inf
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from ottla.base.error_codes import ErrorCode
@@ -31,7 +30,7 @@ from ottla.broker.membership.membership import QuorumMembership
 from ottla.broker.metadata.image_store import ImageStore
 from ottla.broker.replicas.replicas import Replicas
 from ottla.broker.topics.topics import Topic, Topics, known_topic
-from ottla.broker.waiting.rooms import Later
+from ottla.broker.waiting.rooms import Later, Waiting
 from ottla.metadata.altered_isr import AlteredIsr
 from ottla.metadata.deciding.controllers import ControllerRegistrationRequest
 from ottla.metadata.deciding.features import FeatureUpdate
@@ -70,37 +69,40 @@ class QuorumController:
         self._topics = topics
         self._image_store = image_store
         self._settings = settings
+        self._decided_offset = 0
+        """The end of the log after what was decided last."""
 
-    def _decide(
-        self, verb: Verb[T], refused: Callable[[ApiError], T], deadline_ms: float = inf
-    ) -> Later[T]:
+    def await_own(self, deadline_ms: float) -> Waiting[bool] | None:
+        """Waits until this node's image has what was decided through this controller; `None` if it
+        has it.
+        """
+        if self._is_known_here():
+            return None
+        return self._replicas.await_metadata(self._is_known_here, deadline_ms)
+
+    def _is_known_here(self) -> bool:
+        return self._image_store.image.end_offset >= self._decided_offset
+
+    def _decide(self, verb: Verb[T], refused: Callable[[ApiError], T]) -> Later[T]:
         """The result of a verb, or what stands for it if the verb is refused."""
 
-        def decided(answer: tuple[T, int] | ApiError) -> T | Later[T]:
+        def decided(answer: tuple[T, int] | ApiError) -> T:
             if isinstance(answer, ApiError):
                 return refused(answer)
             result, offset = answer
-
-            def is_known_here() -> bool:
-                return self._image_store.image.end_offset >= offset
-
-            if is_known_here():
-                return result
-            heard = self._replicas.await_metadata(is_known_here, deadline_ms)
-            return Later(heard, lambda _: result)
+            self._decided_offset = max(self._decided_offset, offset)
+            return result
 
         return Later(self._membership.decide(lambda one: (verb(one), one.end_offset)), decided)
 
     def _decide_all(
-        self, verb: Verb[Sequence[T | ApiError]], count: int, deadline_ms: float = inf
+        self, verb: Verb[Sequence[T | ApiError]], count: int
     ) -> Later[Sequence[T | ApiError]]:
         """Decides on `count` elements, which are all refused if the verb is."""
-        return self._decide(verb, lambda refusal: [refusal] * count, deadline_ms)
+        return self._decide(verb, lambda refusal: [refusal] * count)
 
-    def _decide_each(
-        self, verb: Verb[Sequence[Outcome]], count: int, deadline_ms: float = inf
-    ) -> Later[Sequence[Outcome]]:
-        return self._decide(verb, lambda refusal: [refusal] * count, deadline_ms)
+    def _decide_each(self, verb: Verb[Sequence[Outcome]], count: int) -> Later[Sequence[Outcome]]:
+        return self._decide(verb, lambda refusal: [refusal] * count)
 
     # Topics
 
@@ -110,7 +112,6 @@ class QuorumController:
         return self._decide_all(
             lambda controller: controller.create_topics(wanted, validate_only=validate_only),
             len(wanted),
-            deadline_ms,
         )
 
     def create_named(self, names: Sequence[str]) -> Mapping[str, ApiError]:
@@ -123,15 +124,12 @@ class QuorumController:
         return self._decide_each(
             lambda controller: controller.create_partitions(wanted, validate_only=validate_only),
             len(wanted),
-            deadline_ms,
         )
 
     def delete_topics(
         self, names: Sequence[str], at: Timestamps, *, deadline_ms: float
     ) -> Later[Sequence[Outcome]]:
-        return self._decide_each(
-            lambda controller: controller.delete_topics(names), len(names), deadline_ms
-        )
+        return self._decide_each(lambda controller: controller.delete_topics(names), len(names))
 
     def find_topics(self, names: Sequence[str]) -> Mapping[str, Topic]:
         image, defaults = self._image_store.image, self._settings.config.topic_defaults
@@ -218,18 +216,10 @@ class QuorumController:
 
     # What nodes of the cluster ask
 
-    def _decide_for_node(self, verb: Verb[T], refused: Callable[[ApiError], T]) -> Later[T]:
-        """Without waiting for this node's image, as what follows is decided on the controller's."""
-
-        def decided(answer: tuple[T] | ApiError) -> T:
-            return refused(answer) if isinstance(answer, ApiError) else answer[0]
-
-        return Later(self._membership.decide(lambda one: (verb(one),)), decided)
-
     def alter_partition(
         self, broker_id: int, broker_epoch: int, changes: Sequence[AlteredIsr], *, version: int
     ) -> Later[AlteredIsrs]:
-        return self._decide_for_node(
+        return self._decide(
             lambda controller: AlteredIsrs(
                 None, controller.alter_partition(broker_id, broker_epoch, changes)
             ),
@@ -239,14 +229,14 @@ class QuorumController:
     def allocate_producer_ids(
         self, broker_id: int, broker_epoch: int
     ) -> "Later[ProducerIds | ApiError]":
-        return self._decide_for_node(
+        return self._decide(
             lambda controller: controller.allocate_producer_ids(broker_id, broker_epoch), _refused
         )
 
     def update_features(
         self, updates: Sequence[FeatureUpdate], *, validate_only: bool
     ) -> Later[UpdatedFeatures]:
-        return self._decide_for_node(
+        return self._decide(
             lambda controller: UpdatedFeatures(
                 None, controller.update_features(updates, validate_only=validate_only)
             ),
@@ -255,27 +245,21 @@ class QuorumController:
 
     def register_broker(self, request: RegistrationRequest) -> Later[int | ApiError]:
         """The broker's epoch."""
-        return self._decide_for_node(
-            lambda controller: controller.register_broker(request), _refused
-        )
+        return self._decide(lambda controller: controller.register_broker(request), _refused)
 
     def heartbeat(self, request: HeartbeatRequest) -> Later[HeartbeatAnswer | ApiError]:
-        return self._decide_for_node(lambda controller: controller.heartbeat(request), _refused)
+        return self._decide(lambda controller: controller.heartbeat(request), _refused)
 
     def unregister_broker(self, broker_id: int) -> Later[Outcome]:
-        return self._decide_for_node(
-            lambda controller: controller.unregister_broker(broker_id), _refused
-        )
+        return self._decide(lambda controller: controller.unregister_broker(broker_id), _refused)
 
     def register_controller(self, request: ControllerRegistrationRequest) -> Later[Outcome]:
-        return self._decide_for_node(
-            lambda controller: controller.register_controller(request), _refused
-        )
+        return self._decide(lambda controller: controller.register_controller(request), _refused)
 
     def assign_replicas_to_dirs(
         self, broker_id: int, broker_epoch: int, placed: Sequence[PlacedReplica]
     ) -> Later[Sequence[ErrorCode] | ApiError]:
-        return self._decide_for_node(
+        return self._decide(
             lambda controller: controller.assign_replicas_to_dirs(broker_id, broker_epoch, placed),
             _refused,
         )

@@ -285,6 +285,11 @@ class Dispatcher:
             from ottla.server.authorization.guards import guarded
 
             handle = guarded(api.key, handle, authorizer, by_nodes=door is Door.CONTROLLER)
+        if door is Door.CONTROLLER:
+            from ottla.server.dispatching.own_decisions import ASK_THE_IMAGE, after_own_decisions
+
+            if api.key in ASK_THE_IMAGE:
+                handle = after_own_decisions(handle)
         return handle
 
 
