@@ -6,8 +6,9 @@ counterparts: `SharedServer`, `BrokerServer`, `ControllerServer`.
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from threading import Event
 from typing import Final, NamedTuple
 
 from ottla.base.clock import Clock, read_clock
@@ -39,7 +40,7 @@ from ottla.config.broker import BrokerConfig
 from ottla.config.inter_broker_version import LATEST
 from ottla.config.listeners import controller_protocol
 from ottla.config.topic import TopicConfig
-from ottla.metadata.brokers import Endpoint
+from ottla.metadata.brokers import BrokerRegistration, Endpoint
 from ottla.metadata.cluster_view import NO_CONTROLLER
 from ottla.metadata.deciding.features import Quorum
 from ottla.metadata.image import MetadataImage
@@ -53,6 +54,10 @@ logger = logging.getLogger(__name__)
 
 LONGEST_LEAVE_MS: Final = 300_000
 """How long leaderships may take to move, as in Kafka (`BrokerServer.shutdown`)."""
+
+LONGEST_STAY_MS: Final = 5_000
+STAY_S: Final = 0.05
+"""How long a controller that leaves stays for others, and how often it looks."""
 
 FORWARDING_TIMEOUT_MS: Final = 60_000
 """How long a client's request is tried, as in Kafka (`NodeToControllerChannelManager`)."""
@@ -113,6 +118,7 @@ class QuorumBroker:
         """That of metadata.log.dir, if it has no logs of topics."""
         self._running: RunningNode | None = None
         self._told_leader = Known(0)
+        self._stopped = Event()
         self.membership: QuorumMembership[ActiveController] = QuorumMembership(
             lambda: self._leader_id() == self.node_id, lambda: self._parts
         )
@@ -355,15 +361,28 @@ class QuorumBroker:
 
     def leave(self) -> None:
         """Moves leaderships to other brokers; this one serves until they have moved, or no
-        controller answers.
+        controller answers. A controller stays a moment longer for brokers that leave too, as when
+        a whole cluster stops: without a majority nobody could let them go.
         """
         if self._config.controlled_shutdown_enable and not self._parts.link.leave(LONGEST_LEAVE_MS):
             self._told.complain(
                 "stopping without a controlled shutdown: no controller has moved all leaderships"
             )
+        elif self._config.has_controller_role:
+            self._stay_for_others()
+
+    def _stay_for_others(self) -> None:
+        """Returns when no other broker leaves, or who leads the quorum has left."""
+        until_ms, leader_id = self._clock.monotonic_ms() + LONGEST_STAY_MS, self._leader_id()
+        while self._clock.monotonic_ms() < until_ms and self._leader_id() == leader_id:
+            brokers = self._parts.publisher.image.brokers
+            if not others_leave(brokers, self.node_id):
+                return
+            self._stopped.wait(STAY_S)
 
     def stop(self) -> None:
         """Ends all threads; a leader of the quorum resigns. Not under the broker's lock."""
+        self._stopped.set()
         if self._running is not None:
             self._running.stop()
         if self._own_directory is not None:
@@ -394,6 +413,15 @@ class QuorumBroker:
 
     def _changed(self, state: BrokerState) -> None:
         logger.info("broker %d is %s", self.node_id, state.name)
+
+
+def others_leave(brokers: Mapping[int, BrokerRegistration], node_id: int) -> bool:
+    """Whether another broker waits for the controller to let it stop."""
+    return any(
+        one.is_shutting_down and not one.is_fenced
+        for broker_id, one in brokers.items()
+        if broker_id != node_id
+    )
 
 
 def _failed(directories: Sequence[LogDirectory]) -> tuple[Uuid, ...]:

@@ -16,9 +16,9 @@ from ottla.broker.metadata.formatting import FormatOptions, format_directories
 from ottla.broker.startup.opening import BrokerOptions
 from ottla.cluster.place import Place
 from ottla.cluster.quorum.broker_lifecycle import BrokerState
-from ottla.cluster.quorum.joining import QuorumBroker, Told
+from ottla.cluster.quorum.joining import QuorumBroker, Told, others_leave
 from ottla.config.broker import BrokerConfig, broker_config
-from ottla.metadata.brokers import Endpoint
+from ottla.metadata.brokers import BrokerRegistration, Endpoint
 from ottla.metadata.deciding.features import feature_records, new_features
 from ottla.metadata.image import METADATA_VERSION
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -168,7 +168,14 @@ def test_the_quorums_log_may_have_a_directory_of_its_own() -> None:
             {"process_roles": "broker", "listeners": "PLAINTEXT://h:9092"},
             "node 7 votes, so process.roles must have controller",
         ),
-        ({"controller_quorum_voters": ""}, "name the controllers of the cluster here"),
+        (
+            {
+                "process_roles": "broker",
+                "listeners": "PLAINTEXT://h:9092",
+                "controller_quorum_voters": "",
+            },
+            "name the controllers of the cluster here",
+        ),
     ],
 )
 def test_settings_that_do_not_fit_are_refused_in_one_line(
@@ -191,3 +198,11 @@ def test_a_lost_metadata_log_is_not_begun_again() -> None:
     replace_file(files, "/d/__cluster_metadata-0/quorum-state", b"?")
     with pytest.raises(RefusalError, match="quorum-state"), running(files):
         raise AssertionError("it must not start")
+
+
+def test_a_controller_stays_for_brokers_that_wait_to_stop() -> None:
+    staying = BrokerRegistration(endpoints=())
+    leaving = BrokerRegistration(endpoints=(), is_shutting_down=True)
+    gone = BrokerRegistration(endpoints=(), is_shutting_down=True, is_fenced=True)
+    assert others_leave({ME: gone, 8: leaving}, ME)
+    assert not others_leave({ME: leaving, 8: gone, 9: staying}, ME)
