@@ -41,7 +41,7 @@ from ottla.broker.replication.replica_manager import (
     Sender,
 )
 from ottla.controller.events import AlteredAnswer
-from ottla.controller.requests import Outgoing
+from ottla.controller.requests import LeaderAndIsr, Outgoing, StopReplica
 from ottla.metadata.image import MetadataImage
 from tests.support.leader_answers import epoch_ended, offsets
 
@@ -158,8 +158,8 @@ class ModelBroker(ManagedReplicas):
 
     def restart(self) -> None:
         """A directory that had failed is repaired, and holds what it held."""
-        image = ImageStore(MetadataImage(), NoMetadataLog())
-        self.manager = ReplicaManager(self.options, self, image)
+        self.image_store = ImageStore(MetadataImage(), NoMetadataLog())
+        self.manager = ReplicaManager(self.options, self, self.image_store)
         self._failed: set[int] = set()
 
     @property
@@ -208,6 +208,12 @@ class ModelBroker(ManagedReplicas):
             broker_epoch=request.broker_epoch,
         )
         applied = self.manager.apply(request.order, sender, now_ms)
+        self._carry_out(list(applied.effects))
+        return applied
+
+    def follow(self, order: LeaderAndIsr | StopReplica, now_ms: float) -> Applied:
+        """What the image in `image_store` says."""
+        applied = self.manager.follow(order, now_ms)
         self._carry_out(list(applied.effects))
         return applied
 

@@ -8,7 +8,7 @@ enough brokers, and who begins to lead has every record that was committed, at i
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
@@ -26,13 +26,49 @@ from tests.simulation.cluster_broker import MIN_ISR, ModelBroker, ModelLog, Reco
 from tests.simulation.cluster_logs import LogBroker, LogView
 from tests.support.model_zookeeper import ModelZooKeeper
 
+
+class Fact(NamedTuple):
+    """How a partition is; `is_deleted` if its topic is to go."""
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    is_deleted: bool = False
+
+
+class Facts(Protocol):
+    """What is true of partitions, whoever knows it."""
+
+    def of(self, partition: TopicPartition) -> Fact | None:
+        """`None` of one that there is not."""
+
+
+class ZooKeeperFacts:
+    def __init__(self, zookeeper: ModelZooKeeper) -> None:
+        self._zookeeper = zookeeper
+
+    def of(self, partition: TopicPartition) -> Fact | None:
+        nodes, topic = self._zookeeper.nodes, partition.topic
+        node = nodes.get(paths.state_path(partition))
+        if node is None:
+            return None
+        state = decode_state(partition, node.content)
+        replicas: tuple[int, ...] = ()
+        if paths.topic_path(topic) in nodes:
+            known = decode_topic(topic, self._zookeeper.content(paths.topic_path(topic)))
+            replicas = known.partitions[partition.partition].replicas
+        is_deleted = paths.delete_topic_path(topic) in nodes
+        return Fact(state.leader, state.leader_epoch, state.isr, replicas, is_deleted)
+
+
 AnyBroker: TypeAlias = ModelBroker | LogBroker
 AnyLog: TypeAlias = ModelLog | LogView
 
 
 @dataclass(slots=True)
 class ClusterInvariants:
-    zookeeper: ModelZooKeeper
+    facts: Facts
     counts: Counter[str]
     brokers: dict[int, AnyBroker] = field(default_factory=dict)
     acknowledged: dict[TopicPartition, dict[int, str]] = field(default_factory=dict)
@@ -93,8 +129,8 @@ class ClusterInvariants:
     def _begins_to_lead(self, broker: AnyBroker, partition: TopicPartition, epoch: int) -> None:
         key, log = (partition, epoch), broker.logs[partition]
         assert self._leaders.setdefault(key, broker.id) == broker.id, f"{key} led by two"
-        newest = self._epoch(partition)
-        if newest is None or epoch < newest:
+        fact = self.facts.of(partition)
+        if fact is None or epoch < fact.leader_epoch:
             return  # it hears late of what is over, and nobody follows it
         first = self.first_to_compare(partition, log)
         for offset, record in self._committed.get(partition, {}).items():
@@ -105,26 +141,16 @@ class ClusterInvariants:
     def _commits(self, broker: AnyBroker, partition: TopicPartition, end: int) -> None:
         """Nobody has committed anything else, and every member of the ISR has it."""
         log, committed = broker.logs[partition], self._committed.setdefault(partition, {})
-        node = self.zookeeper.nodes.get(paths.state_path(partition))
-        state = None if node is None else decode_state(partition, node.content)
-        hosted = broker.hosted(partition)
+        fact, hosted = self.facts.of(partition), broker.hosted(partition)
         members = []
         is_leader = hosted is not None and hosted.leader == broker.id
-        if (
-            state is not None
-            and is_leader
-            and state.leader == broker.id
-            and not self._is_deleted(partition)
-        ):
-            topic = self.zookeeper.content(paths.topic_path(partition.topic))
-            replicas = decode_topic(partition.topic, topic).partitions[partition.partition].replicas
+        if fact is not None and is_leader and fact.leader == broker.id and not fact.is_deleted:
             # One that is none any more may be there still, from a leader that wrote before it knew.
-            members = [
-                self.brokers[one].logs.get(partition) for one in state.isr if one in replicas
-            ]
+            isr = [one for one in fact.isr if one in fact.replicas]
+            members = [self.brokers[one].logs.get(partition) for one in isr]
         for member in members:
-            assert member is not None, f"{partition} is missing in {state}"
-            assert member.log_end_offset >= end, f"{partition}: not all of {state} have {end}"
+            assert member is not None, f"{partition} is missing in {fact}"
+            assert member.log_end_offset >= end, f"{partition}: not all of {fact} have {end}"
         first = self.first_to_compare(partition, log)
         for offset in range(first, end):
             record = log.record(offset)
@@ -157,14 +183,7 @@ class ClusterInvariants:
             if (its := one.logs.get(partition)) is not None
         }
         holders = [one for one, end in ends.items() if end > offset]
-        if not self._is_deleted(partition):
+        fact = self.facts.of(partition)
+        if fact is not None and not fact.is_deleted:
             assert len(holders) >= MIN_ISR, f"{partition} {offset} is only on {holders}"
         self.counts["acknowledged"] += 1
-
-    def _epoch(self, partition: TopicPartition) -> int | None:
-        """`None` after the topic's deletion."""
-        node = self.zookeeper.nodes.get(paths.state_path(partition))
-        return None if node is None else decode_state(partition, node.content).leader_epoch
-
-    def _is_deleted(self, partition: TopicPartition) -> bool:
-        return paths.delete_topic_path(partition.topic) in self.zookeeper.nodes

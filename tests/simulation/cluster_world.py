@@ -57,7 +57,7 @@ from ottla.zookeeper.brokers import encode_broker
 from ottla.zookeeper.notices import encode_log_dir_event
 from ottla.zookeeper.topics import NO_LEADER, decode_state, decode_topic
 from tests.simulation.cluster_broker import ModelBroker
-from tests.simulation.cluster_invariants import AnyBroker, ClusterInvariants
+from tests.simulation.cluster_invariants import AnyBroker, ClusterInvariants, ZooKeeperFacts
 from tests.simulation.cluster_logs import LogBroker
 from tests.support.brokers import NOW_MS
 from tests.support.model_zookeeper import ModelZooKeeper, Session
@@ -420,7 +420,7 @@ class World:
         is_old = self.chance.random() < 0.3
         self.version = parse_inter_broker_version("2.6") if is_old else LATEST
         self.has_real_logs = has_real_logs
-        self.invariants = ClusterInvariants(self.zookeeper, self.counts)
+        self.invariants = ClusterInvariants(ZooKeeperFacts(self.zookeeper), self.counts)
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         size = broker_count or self.chance.choice((3, 4, 5))
         self.processes = {number: Process(self, number) for number in range(size)}
