@@ -14,6 +14,7 @@ from ottla.base.clock import Clock, read_clock
 from ottla.base.turns import CURRENT, Turn
 from ottla.broker.broker import Broker
 from ottla.broker.control.image_following import ImageFollower
+from ottla.broker.replicas.replicas import Replicas
 from ottla.cluster.place import Place
 from ottla.cluster.quorum.quorum_thread import Published
 from ottla.cluster.worker import Worker
@@ -33,6 +34,9 @@ IDLE_S: Final = 60.0
 
 RETRY_S: Final = 1.0
 
+START_S: Final = 0.02
+"""How soon an image that came before the broker's registration is looked at again."""
+
 UNLIMITED: Final = 1 << 62
 
 
@@ -49,6 +53,9 @@ class Counterparts(NamedTuple):
 
 class ImagePublisher:
     def __init__(self, broker: Broker, place: Place, clock: Clock, told: Counterparts) -> None:
+        assert isinstance(broker.replicas, Replicas), "assembled as one of a cluster"
+        self._broker = broker
+        self._replicas = broker.replicas
         self._place = place
         self._told = told
         self._known = broker.image_store.image
@@ -89,7 +96,7 @@ class ImagePublisher:
 
     @property
     def is_caught_up(self) -> bool:
-        """Whether an image was applied that had all that was committed then."""
+        """Whether an image was applied that had all that was committed before the start."""
         return self._is_caught_up
 
     # The thread
@@ -97,25 +104,38 @@ class ImagePublisher:
     def _work(self) -> float:
         with self._lock:
             published, self._waiting = self._waiting, None
-        if published is None or not self._may_begin(published):
+        if published is None:
             return IDLE_S
+        if not self._may_begin(published):
+            self._put_back(published)
+            return START_S
         try:
             self._apply(published)
         except StoppedError:
             return IDLE_S
         except Exception:
             logger.exception("could not apply the cluster's metadata; it is tried again")
-            with self._lock:
-                later = self._waiting
-                self._waiting = published if later is None else _together(published, later)
+            self._put_back(published)
             return RETRY_S
         self._told.applied()
         return 0.0
 
+    def _put_back(self, published: Published) -> None:
+        with self._lock:
+            later = self._waiting
+            self._waiting = published if later is None else _together(published, later)
+
     def _may_begin(self, published: Published) -> bool:
-        """Not with an image of the past: what it does not name would be put aside as stray."""
-        is_newest = 0 <= published.high_watermark <= published.image.end_offset
-        return self._is_caught_up or is_newest
+        """Not with an image of the past: what it does not name would be put aside as stray.
+
+        The high watermark does not tell: that of a leader that was voted out, or has led for a
+        moment only, may be of any time. What has this broker's registration has all that was
+        committed before this process began (`BrokerLifecycleManager.initialCatchUpFuture`).
+        """
+        if self._is_caught_up or not self._broker.settings.config.has_broker_role:
+            return True
+        known = published.image.brokers.get(self._broker.node_id)
+        return known is not None and known.epoch == self._replicas.manager.broker_epoch
 
     def _apply(self, published: Published) -> None:
         image, changes = published.image, published.changes

@@ -21,6 +21,8 @@ from tests.support.patience import wait_until
 from tests.support.replicated_brokers import replicas_of
 from tests.support.scripted_images import ScriptedImages, open_quorum_member
 
+FIRST_EPOCH = 1
+
 
 class NotingLock:
     """The broker's lock; notes how many partitions have a role whenever it is released."""
@@ -44,7 +46,10 @@ class NotingLock:
 
 
 class Publishing:
+    """Of a broker that is registered as the first of `ScriptedImages`."""
+
     def __init__(self, broker: Broker) -> None:
+        replicas_of(broker).registered(FIRST_EPOCH)
         self._known = broker.image_store.image
         self.lock = NotingLock(broker)
         self.wakes: list[None] = []
@@ -65,8 +70,8 @@ class Publishing:
         )
         self.publisher = ImagePublisher(broker, place, FakeClock(), told)
 
-    def publish(self, image: MetadataImage, high_watermark: int | None = None) -> None:
-        end = image.end_offset if high_watermark is None else high_watermark
+    def publish(self, image: MetadataImage) -> None:
+        end = image.end_offset
         changes = ImageChanges.between(self._known, image)
         self._known = image
         self.publisher.publish(Published(image, changes, Known(1), end, is_whole=False))
@@ -85,21 +90,36 @@ def running(publishing: Publishing) -> Iterator[ImagePublisher]:
         publishing.publisher.stop()
 
 
-def test_the_first_image_is_that_of_all_that_was_committed() -> None:
+def test_the_first_image_is_one_that_has_the_brokers_own_registration() -> None:
+    """An earlier one does not name what was created meanwhile, which would be put aside."""
     images = ScriptedImages()
     broker = open_quorum_member(FakeFileSystem())
     publishing = Publishing(broker)
     old = images.image
-    newest = images.create("orders", 70, (1,))
+    images.create("orders", 70, (1,))
+    newest = images.register(1, fenced=False)
+    epoch = newest.brokers[1].epoch
+    replicas_of(broker).registered(epoch)
     with running(publishing) as publisher:
-        publishing.publish(old, high_watermark=newest.end_offset)
-        publishing.publish(old, high_watermark=-1)
+        publishing.publish(old)
         publishing.publish(newest)
         wait_until(lambda: publishing.applied)
         assert publisher.is_caught_up
     assert publishing.applied == [newest.end_offset]
     assert TopicPartition("orders", 0) in replicas_of(broker).manager.partitions
     assert publishing.wakes
+
+
+def test_an_image_that_comes_before_the_answer_to_the_registration_waits_for_it() -> None:
+    images = ScriptedImages()
+    broker = open_quorum_member(FakeFileSystem())
+    publishing = Publishing(broker)
+    replicas_of(broker).registered(-1)
+    with running(publishing):
+        publishing.publish(images.create("orders", 70, (1,)))
+        replicas_of(broker).registered(FIRST_EPOCH)
+        wait_until(lambda: publishing.applied)
+    assert TopicPartition("orders", 0) in replicas_of(broker).manager.partitions
 
 
 def test_what_is_published_later_is_applied_with_all_that_waited() -> None:

@@ -12,6 +12,7 @@ from ottla.base.errors import RefusalError, UserError
 from ottla.base.files import replace_file
 from ottla.broker.assemble import assemble
 from ottla.broker.broker import Broker
+from ottla.broker.controlling.active_controller import ActiveController
 from ottla.broker.metadata.formatting import FormatOptions, format_directories
 from ottla.broker.startup.opening import BrokerOptions
 from ottla.cluster.place import Place
@@ -21,6 +22,8 @@ from ottla.config.broker import BrokerConfig, broker_config
 from ottla.metadata.brokers import BrokerRegistration, Endpoint
 from ottla.metadata.deciding.features import feature_records, new_features
 from ottla.metadata.image import METADATA_VERSION
+from ottla.metadata.record_versions import versioned
+from ottla.metadata.records import RegisterBrokerRecord
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.protocol.messages.broker_registration import BrokerRegistrationRequest
 from ottla.storage.files.clean_shutdown import read_clean_shutdown
@@ -29,6 +32,9 @@ from tests.support.brokers import NOW_MS, disk, id_of
 from tests.support.patience import wait_until
 from tests.support.replicated_brokers import replicas_of
 from tests.unit.cluster.quorum.test_controller_connection import Controllers
+
+GRANTED_EPOCH = 500
+"""The epoch that the stand-in gives brokers."""
 
 ME, CLUSTER_ID = 7, "a-cluster-for-tests-01"
 CONTROLLER = Endpoint(listener="CONTROLLER", host="h", port=9093, security_protocol="PLAINTEXT")
@@ -103,12 +109,29 @@ class Node:
     def asked(self, kind: type[Any]) -> list[Any]:
         return self.controllers.of(kind)
 
+    def commit_registration(self) -> None:
+        """In the quorum's log there is what the stand-in grants."""
+        record = RegisterBrokerRecord(broker_id=ME, broker_epoch=GRANTED_EPOCH)
+
+        def register(controller: ActiveController) -> bool:
+            controller._pending.write([versioned(record, controller.image.level)])
+            return True
+
+        def is_committed() -> bool:
+            decided = self.node.membership.decide(register)
+            wait_until(lambda: decided.result is not None)
+            return decided.result is True
+
+        wait_until(is_committed)
+
 
 @contextmanager
 def running(files: FakeFileSystem, **changed: str) -> Iterator[Node]:
     one = Node(files, settings(**changed), Controllers())
     try:
         one.node.start(one.broker, one.place)
+        if one.node.state is not None:
+            one.commit_registration()
         yield one
     finally:
         one.node.stop()
@@ -125,16 +148,16 @@ def test_a_node_leads_its_quorum_follows_its_image_and_registers() -> None:
         assert (request.cluster_id, request.previous_broker_epoch) == (CLUSTER_ID, -1)
         assert request.log_dirs == [one.broker.directories[0].directory_id]
         assert [listener.name for listener in request.listeners] == ["PLAINTEXT"]
-        assert replicas_of(one.broker).manager.broker_epoch == 500
+        assert replicas_of(one.broker).manager.broker_epoch == GRANTED_EPOCH
         one.node.leave()
         assert one.asked(BrokerHeartbeatRequest)[-1].want_shut_down
     assert (one.complaints, one.failures) == ([], [])
     left = read_clean_shutdown(files, "/d/.kafka_cleanshutdown")
     assert left is not None
-    assert left.broker_epoch == 500
+    assert left.broker_epoch == GRANTED_EPOCH
     with running(files) as again:
         wait_until(lambda: again.asked(BrokerRegistrationRequest))
-        assert again.asked(BrokerRegistrationRequest)[0].previous_broker_epoch == 500
+        assert again.asked(BrokerRegistrationRequest)[0].previous_broker_epoch == GRANTED_EPOCH
         wait_until(lambda: again.broker.image_store.image.features.get(METADATA_VERSION) == 21)
 
 
