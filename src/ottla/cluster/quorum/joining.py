@@ -8,6 +8,7 @@ counterparts: `SharedServer`, `BrokerServer`, `ControllerServer`.
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from threading import Event
 from typing import Final, NamedTuple
 
@@ -21,7 +22,8 @@ from ottla.broker.broker import Broker
 from ottla.broker.controlling.active_controller import ActiveController, ControllerParts
 from ottla.broker.membership.quorum_start import QuorumStart
 from ottla.broker.metadata.bootstrap import read_bootstrap
-from ottla.broker.metadata.quorum_log import find_snapshots, snapshot_name
+from ottla.broker.metadata.log import SnapshotLimits
+from ottla.broker.metadata.quorum_log import SegmentLimits, find_snapshots, snapshot_name
 from ottla.broker.metadata.quorum_opening import OpenedQuorum, open_quorum
 from ottla.broker.metadata.quorum_snapshots import QuorumSnapshots
 from ottla.broker.replicas.replicas import Replicas
@@ -46,6 +48,7 @@ from ottla.metadata.deciding.features import Quorum
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.log_files import LogReading, MetadataFile
 from ottla.quorum.messages import Known
+from ottla.quorum.options import QuorumOptions
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.directory.open_options import OpenOptions
 from ottla.storage.files.metadata_files import has_metadata_log, metadata_folder
@@ -191,9 +194,9 @@ class QuorumBroker:
 
         Raises `UserError` and `StorageError` for a log that cannot be opened.
         """
-        opened, directory = self._open_log(broker)
+        opened, options = self._open_log(broker, place)
         incarnation_id = broker.options.new_id()
-        quorum = self._quorum_thread(broker, place, opened, directory)
+        quorum = self._quorum_thread(broker, place, opened, options)
         publisher = ImagePublisher(
             broker, place, self._clock, Counterparts(self._told.complain, self._applied)
         )
@@ -215,7 +218,7 @@ class QuorumBroker:
         self._running.forwarding.start()
         self._running.link.start()
 
-    def _open_log(self, broker: Broker) -> tuple[OpenedQuorum, LogDirectory]:
+    def _open_log(self, broker: Broker, place: Place) -> tuple[OpenedQuorum, QuorumOptions]:
         path = self._identity.metadata_path
         directory = next((one for one in broker.directories if one.path == path), None)
         if directory is None:
@@ -224,14 +227,18 @@ class QuorumBroker:
             )
         if directory.is_offline:
             raise StorageError(path, f"{directory.health.failure}; the quorum's log is in it")
+        options = node_options.quorum_options(
+            self._config, self._identity, directory.directory_id, place
+        )
         opened = open_quorum(
             directory,
             self._file_system,
             self._voters,
             self._clock.now_ms,
-            node_options.segment_limits(self._config),
+            SegmentLimits.of(self._config),
+            options.as_voter if self._config.has_controller_role else None,
         )
-        return opened, directory
+        return opened, replace(options, first_voter=opened.first_voter)
 
     def _open_options(self, broker: Broker) -> OpenOptions:
         return OpenOptions(
@@ -244,20 +251,18 @@ class QuorumBroker:
         )
 
     def _quorum_thread(
-        self, broker: Broker, place: Place, opened: OpenedQuorum, directory: LogDirectory
+        self, broker: Broker, place: Place, opened: OpenedQuorum, options: QuorumOptions
     ) -> QuorumThread[ActiveController]:
         config = self._config
         return QuorumThread(
             QuorumParts(
-                options=node_options.quorum_options(
-                    config, self._identity, directory.directory_id, place
-                ),
+                options=options,
                 log=opened.log,
                 elections=opened.elections,
                 election=opened.election,
                 history=opened.history,
                 snapshots=QuorumSnapshots(
-                    opened.log, node_options.snapshot_limits(config), read_clock(self._clock)
+                    opened.log, SnapshotLimits.of(config), read_clock(self._clock)
                 ),
                 connect=place.control_connect,
                 protocol=controller_protocol(config).protocol,

@@ -6,8 +6,6 @@ from typing import NamedTuple
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import FileSystem
 from ottla.base.ids import ZERO_UUID, Uuid
-from ottla.broker.metadata.log import SnapshotLimits
-from ottla.broker.metadata.quorum_log import SegmentLimits
 from ottla.cluster.place import Place
 from ottla.cluster.quorum.broker_lifecycle import NO_EPOCH, LifecycleOptions
 from ottla.cluster.quorum.controller_lifecycle import ControllerOptions
@@ -106,21 +104,6 @@ def quorum_options(
         request_timeout_ms=config.controller_quorum_request_timeout_ms,
         retry_backoff_ms=config.controller_quorum_retry_backoff_ms,
         fetch_max_bytes=config.controller_quorum_fetch_max_bytes,
-    )
-
-
-def segment_limits(config: BrokerConfig) -> SegmentLimits:
-    return SegmentLimits(
-        size=config.metadata_log_segment_bytes, age_ms=config.metadata_log_segment_ms
-    )
-
-
-def snapshot_limits(config: BrokerConfig) -> SnapshotLimits:
-    return SnapshotLimits(
-        bytes_between=config.metadata_log_max_record_bytes_between_snapshots,
-        interval_ms=config.metadata_log_max_snapshot_interval_ms,
-        retention_bytes=config.metadata_max_retention_bytes,
-        retention_ms=config.metadata_max_retention_ms,
     )
 
 
