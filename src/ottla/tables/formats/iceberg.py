@@ -16,6 +16,7 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyiceberg.catalog import Catalog, load_catalog
@@ -25,8 +26,13 @@ from pyiceberg.manifest import DataFile as IcebergFile
 from pyiceberg.manifest import DataFileContent, FileFormat, ManifestEntry
 from pyiceberg.schema import Schema, index_by_name
 from pyiceberg.table import CreateTableTransaction, Table, TableProperties, Transaction
+from pyiceberg.table.metadata import TableMetadata
 from pyiceberg.table.snapshots import Snapshot
-from pyiceberg.table.update import AssertTableUUID
+from pyiceberg.table.update import (
+    AssertTableUUID,
+    RemoveSnapshotsUpdate,
+    update_table_metadata,
+)
 from pyiceberg.table.update.spec import UpdateSpec
 from pyiceberg.typedef import Record
 from pyiceberg.types import (
@@ -78,6 +84,9 @@ METADATA_DIRECTORY = "metadata"
 COMMIT_COUNT = "ottla.commit-count"
 NEXT_OFFSET = "ottla.next-offset."
 FACTS = "ottla.facts"
+MAX_SNAPSHOT_AGE = "history.expire.max-snapshot-age-ms"
+MIN_SNAPSHOTS = "history.expire.min-snapshots-to-keep"
+"""Properties that Iceberg's own maintenance follows too."""
 
 _ADDRESS = lazy_pattern(r"iceberg://([\w-]+)/((?:[\w-]+\.)+[\w-]+)")
 _TRIES = 10
@@ -88,6 +97,8 @@ _PROPERTIES = {
     # Each commit writes the complete metadata.
     TableProperties.METADATA_DELETE_AFTER_COMMIT_ENABLED: "true",
     TableProperties.METADATA_PREVIOUS_VERSIONS_MAX: "20",
+    # Otherwise each snapshot's list names a manifest for each commit before it.
+    TableProperties.MANIFEST_MERGE_ENABLED: "true",
 }
 _OTHERS = ("pyiceberg", "sqlalchemy", "botocore", "thrift", "hive_metastore")
 _Value = TypeVar("_Value")
@@ -127,28 +138,31 @@ class IcebergLog:
                 f"{address}: the catalog has no such namespace; create it with: "
                 f"pyiceberg --catalog {found[1]} create namespace {found[2].rpartition('.')[0]}"
             ) from error
+        self._last: Table | None = None
+        """As `state` found it: a commit begins with it, since the catalog refuses one on top of
+        another snapshot, and the metadata of thousands takes long to parse."""
         self._location = metadata.location.rstrip("/")
         self.store: TableStore = open_store(local_path(self._location) or self._location)
 
     def state(self) -> LogState | None:
-        table = self._table()
+        self._last = table = self._table()
         return None if table is None else self._state_of(table)
 
     def field_ids(self, schema: "pa.Schema") -> Mapping[str, int]:
-        table = self._table()
+        table = self._last or self._table()
         transaction = self._staged(self._location) if table is None else _OneTry(table)
         _unite(transaction, schema)
         return index_by_name(transaction.table_metadata.schema())
 
     def commit(self, change: Change) -> int:
         self.store.make_directories([METADATA_DIRECTORY])
-        for _ in range(_TRIES):
-            table = self._table()
+        for number in range(_TRIES):
+            table = self._table() if number or self._last is None else self._last
             count = 0 if table is None else self._state_of(table).commit_count
             if count != change.commit_id:
                 return version_made(self, self._address, change)
             try:
-                self._try(table, change)
+                return self._try(table, change)
             except CommitTakenError:
                 raise
             except Exception as error:
@@ -258,8 +272,10 @@ class IcebergLog:
             self.store.delete(path)
         return found
 
-    def _try(self, table: Table | None, change: Change) -> None:
-        """Tries the commit once; after an error of pyiceberg it may or may not have succeeded."""
+    def _try(self, table: Table | None, change: Change) -> int:
+        """Tries the commit once, and returns its snapshot; after an error of pyiceberg it may or
+        may not have succeeded.
+        """
         transaction = self._staged(self._location) if table is None else _OneTry(table)
         _grow(transaction, change)
         ids = index_by_name(transaction.table_metadata.schema())
@@ -277,6 +293,7 @@ class IcebergLog:
             for parts in whole_files(change.added):
                 producer.append_data_file(self._data_file(transaction, parts))
         transaction.commit_transaction()
+        return producer.snapshot_id
 
     def _staged(self, location: str | None = None) -> CreateTableTransaction:
         """Stages the table's creation with its first commit, which fails if it exists by then."""
@@ -395,11 +412,28 @@ class IcebergLog:
 class _OneTry(Transaction):
     """A transaction that pyiceberg does not repeat on top of other commits, which could duplicate
     rows.
+
+    What it does is decided on the table's metadata without its older snapshots, which pyiceberg
+    copies each time that it looks at them: a table may have thousands.
     """
+
+    def __init__(self, table: Table) -> None:
+        super().__init__(table)
+        current = table.current_snapshot()
+        self._begin = table.metadata.model_copy(
+            update={"snapshots": [] if current is None else [current], "snapshot_log": []}
+        )
+
+    @property
+    def table_metadata(self) -> TableMetadata:
+        return update_table_metadata(self._begin, self._updates)
 
     def commit_transaction(self) -> Table:
         requirements = (*self._requirements, AssertTableUUID(uuid=self.table_metadata.table_uuid))
-        self._table.catalog.commit_table(self._table, requirements, self._updates)
+        expired = _expired(self._table, SystemClock().now_ms())
+        removal = RemoveSnapshotsUpdate.model_validate({"snapshot-ids": expired})
+        updates = (*self._updates, removal) if expired else self._updates
+        self._table.catalog.commit_table(self._table, requirements, updates)
         return self._table
 
 
@@ -587,6 +621,20 @@ def _lineage(table: Table) -> Iterator[Snapshot]:
         yield snapshot
         parent = snapshot.parent_snapshot_id
         snapshot = None if parent is None else table.snapshot_by_id(parent)
+
+
+def _expired(table: Table, now_ms: int) -> list[int]:
+    """The snapshots that the table's own properties let expire: none unless they name an age.
+
+    Each commit writes all snapshots again, so only their expiry bounds what the next load costs.
+    """
+    age_ms = table.properties.get(MAX_SNAPSHOT_AGE)
+    if age_ms is None:
+        return []
+    least = int(table.properties.get(MIN_SNAPSHOTS, 1))
+    retained = _current_since(table, now_ms - int(age_ms))
+    retained_ids = {one.snapshot_id for one in (*retained, *islice(_lineage(table), least))}
+    return sorted({one.snapshot_id for one in table.metadata.snapshots} - retained_ids)
 
 
 def _current_since(table: Table, time_ms: int) -> list[Snapshot]:
