@@ -41,7 +41,7 @@ from ottla.protocol.messages.api_versions import (
     SupportedFeatureKey,
 )
 from ottla.protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterResponse
-from ottla.quorum.messages import Response
+from ottla.quorum.messages import Request, Response
 from ottla.quorum.options import KRAFT_VERSION, QuorumOptions
 from ottla.quorum.voters import NO_VOTERS, Endpoint, ReplicaKey, Voter, VoterSet
 from ottla.server.orders import (
@@ -118,10 +118,11 @@ class TopicMaker:
 class Node:
     """A node, from `start` to `stop` or `kill`, and again."""
 
-    def __init__(self, quorum: "QuorumNodes", node_id: int, *, is_voter: bool = True) -> None:
+    def __init__(self, quorum: "QuorumNodes", node_id: int, *, is_controller: bool = True) -> None:
         self.quorum = quorum
         self.id = node_id
-        self.is_voter = is_voter
+        self.is_controller = is_controller
+        self.is_first = node_id in quorum.voter_ids
         self.cluster_id = CLUSTER_ID
         self.disk: FakeFileSystem = disk("/d")
         self.directory_id: Uuid = id_of(100 + node_id) if quorum.is_dynamic else ZERO_UUID
@@ -138,18 +139,18 @@ class Node:
         self.published = []
         self.files = BreakableFileSystem(self.disk)
         key = ReplicaKey(self.id, self.directory_id)
-        endpoints = (endpoint_of(self.id),) if self.is_voter else ()
+        endpoints = (endpoint_of(self.id),) if self.is_controller else ()
         self.used = QuorumDirectory(
             self.files,
-            voters=quorum.settings_voters,
-            own=Voter(key, endpoints) if self.is_voter else None,
+            voters=quorum.settings_voters if self.is_first or not quorum.is_dynamic else NO_VOTERS,
+            own=Voter(key, endpoints) if self.is_first else None,
         )
         opened = self.used.opened
         options = QuorumOptions(
             key=key,
             cluster_id=self.cluster_id,
             endpoints=endpoints,
-            first_voter=opened.first_voter,
+            first_voter=opened.first_voter or (quorum.is_dynamic and self.is_first),
             bootstrap=tuple(endpoint_of(one) for one in quorum.voter_ids),
             **quorum.times,
         )
@@ -166,7 +167,7 @@ class Node:
                 connect=partial(_Connection, quorum, self),
                 clock=SystemClock(),
                 random_below=Random(self.id).randrange,
-                new_controller=TopicMaker if self.is_voter else None,
+                new_controller=TopicMaker if self.is_controller else None,
                 complain=self.complaints.append,
                 failed=self.failures.append,
             )
@@ -207,6 +208,12 @@ class Node:
         output = Output()
         encode_response(header, response, output)
         return bytes(output.read_all())[4:]
+
+    def tell(self, request: Request) -> Any:
+        """The response of the machine to a tool's request."""
+        told: SimpleQueue[Response] = SimpleQueue()
+        self.thread.receive(request, told.put)
+        return told.get(timeout=PATIENCE_S)
 
     def _response(self, key: ApiKey, version: int, message: Any) -> Message | None:
         if key is ApiKey.API_VERSIONS:
@@ -307,7 +314,9 @@ class NodeServer(ThreadedServer):
 
 
 class QuorumNodes:
-    """Voters 1 to `count`, of the settings or of the log, and nodes that are added."""
+    """Voters 1 to `count` of the settings, and nodes that are added. The only voter of a dynamic
+    quorum writes itself into its log.
+    """
 
     def __init__(self, count: int = 3, *, is_dynamic: bool = False, **times: int) -> None:
         self.is_dynamic = is_dynamic
@@ -321,10 +330,8 @@ class QuorumNodes:
         }
         self.snapshot_limits = SnapshotLimits()
         self.voter_ids = tuple(range(1, count + 1))
-        self.settings_voters = (
-            NO_VOTERS
-            if is_dynamic
-            else VoterSet.of(Voter(ReplicaKey(one), (endpoint_of(one),)) for one in self.voter_ids)
+        self.settings_voters = VoterSet.of(
+            Voter(ReplicaKey(one), (endpoint_of(one),)) for one in self.voter_ids
         )
         self.nodes = {one: Node(self, one) for one in self.voter_ids}
         self.servers: dict[int, NodeServer] = {}
@@ -333,8 +340,10 @@ class QuorumNodes:
         for node in self.nodes.values():
             node.start()
 
-    def add_observer(self, node_id: int, cluster_id: str = CLUSTER_ID) -> Node:
-        node = self.nodes[node_id] = Node(self, node_id, is_voter=False)
+    def add_observer(
+        self, node_id: int, cluster_id: str = CLUSTER_ID, *, is_controller: bool = False
+    ) -> Node:
+        node = self.nodes[node_id] = Node(self, node_id, is_controller=is_controller)
         node.cluster_id = cluster_id
         node.start()
         return node

@@ -12,10 +12,12 @@ from ottla.broker.metadata.log import SnapshotLimits
 from ottla.cli.main import cli
 from ottla.cluster.quorum.quorum_thread import Published
 from ottla.protocol.api_keys import ApiKey
+from ottla.quorum.messages import AddVoter, RemoveVoter
+from ottla.quorum.voters import ReplicaKey, Voter
 from tests.support.brokers import disk
 from tests.support.metadata import image_of
 from tests.support.patience import wait_until
-from tests.support.quorum_nodes import QuorumNodes
+from tests.support.quorum_nodes import CLUSTER_ID, QuorumNodes, endpoint_of
 
 pytestmark = pytest.mark.slow
 
@@ -214,3 +216,42 @@ def test_commands_show_the_quorum_and_follow_its_log(quorum: QuorumNodes) -> Non
     assert shown.exit_code == 0, shown.output
     assert "TopicRecord(name='a'" in shown.output
     assert "TopicRecord(name='b'" in shown.output
+
+
+def test_voters_come_and_go_while_the_quorum_runs() -> None:
+    quorum = QuorumNodes(1, is_dynamic=True)
+    quorum.start()
+    try:
+        quorum.create("a")
+        for node_id in (2, 3):
+            added = quorum.add_observer(node_id, is_controller=True)
+            quorum.await_topics("a")
+            voter = Voter(ReplicaKey(node_id, added.directory_id), (endpoint_of(node_id),))
+            change(quorum, AddVoter(CLUSTER_ID, voter, 10_000))
+        first = quorum.nodes[1]
+        refused = first.tell(AddVoter(CLUSTER_ID, voter, 10_000))
+        assert refused.error is ErrorCode.DUPLICATE_VOTER
+        first.kill()
+        quorum.create("b")
+        change(quorum, RemoveVoter(CLUSTER_ID, ReplicaKey(1, first.directory_id)))
+        second = quorum.leader()
+        change(quorum, RemoveVoter(CLUSTER_ID, ReplicaKey(second.id, second.directory_id)))
+        wait_until(lambda: quorum.leader() is not second)
+        quorum.create("c")
+        quorum.await_topics("a", "b", "c")
+        assert second.thread.status().state == "observer"
+        assert quorum.leader().thread.status().voter_count == 1
+    finally:
+        quorum.stop()
+
+
+def change(quorum: QuorumNodes, request: AddVoter | RemoveVoter) -> None:
+    """Asks the leader as a tool does that tries again while another change is under way."""
+
+    def is_done() -> bool:
+        error = quorum.leader().tell(request).error
+        may_come = (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        assert error in (ErrorCode.NONE, *may_come)
+        return error is ErrorCode.NONE
+
+    wait_until(is_done)
