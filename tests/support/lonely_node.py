@@ -53,6 +53,8 @@ class LonelyNode:
         self.shows_at_once = True
         self.forwarded: list[tuple[bytes, Principal, str, bool, Waiting[bytes | ApiError]]] = []
         self.named: list[str] = []
+        self.newest: dict[int, int] = {}
+        """What the controller answers, as far as is known."""
         self._done: list[Waiting[Any]] = []
         start = QuorumStart(image=self.quorum.controller.image, leader_id=lambda: ME)
         self.broker = open_member(
@@ -121,6 +123,9 @@ class LonelyNode:
             waiting.result = error
         self._done.append(waiting)
         return waiting
+
+    def controller_versions(self) -> dict[int, int]:
+        return self.newest
 
     def forward(
         self, request: bytes, principal: Principal, host: str, *, is_by_token: bool = False

@@ -147,6 +147,17 @@ def test_api_versions_lists_what_its_listener_answers(door):
     }
 
 
+def test_what_is_passed_on_is_listed_as_far_as_the_controller_knows_it():
+    node = LonelyNode()
+    node.newest = {ApiKey.UPDATE_FEATURES: 1, ApiKey.CREATE_TOPICS: 9}
+    request = ApiVersionsRequest(client_software_name="a", client_software_version="1")
+
+    listed = {one.api_key: one.max_version for one in node.client.ask(request, 3).api_keys}
+
+    assert listed[ApiKey.UPDATE_FEATURES] == 1
+    assert listed[ApiKey.CREATE_TOPICS] == APIS_OF[Door.QUORUM][ApiKey.CREATE_TOPICS].newest
+
+
 RECORDED_ON_CONTROLLERS = {
     1, 17, 18, 19, 20, 29, 30, 31, 32, 33, 36, 37, 38, 39, 40, 41, 43, 44, 45, 46, 49, 50, 51,
     52, 53, 54, 55, 56, 57, 58, 59, 60, 62, 63, 64, 67, 70, 73, 80, 81, 82,

@@ -106,6 +106,11 @@ class QuorumMembership(Membership, Protocol[ControllerT]):
     def status(self) -> QuorumStatus:
         """How the node stands in the quorum; any thread may ask."""
 
+    def controller_versions(self) -> Mapping[int, int]:
+        """The newest version in which the active controller answers what is passed on to it, by
+        API; empty while that is not known.
+        """
+
     def decide(self, verb: Callable[[ControllerT], T]) -> Waiting[T | ApiError]:
         """Has the active controller decide if it is this node; answered when that is committed.
 

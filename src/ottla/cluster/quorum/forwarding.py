@@ -8,7 +8,7 @@ a controller was asked before its connection was lost may have been done. Kafka'
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from threading import Condition, Thread
 from typing import Final
@@ -21,6 +21,7 @@ from ottla.base.values import dataclass
 from ottla.broker.waiting.rooms import Waiting
 from ottla.cluster.peers import BACKOFF_S, Connect, Peer, PeerError
 from ottla.metadata.brokers import Endpoint
+from ottla.protocol.api_keys import FORWARDED
 from ottla.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ottla.protocol.principal_data import encode_principal
 
@@ -28,6 +29,9 @@ logger = logging.getLogger(__name__)
 
 JOIN_S: Final = 5.0
 """How long `stop` waits for a thread that waits for a controller."""
+
+LEARNING_S: Final = 1.0
+"""The time between attempts to learn what a controller answers."""
 
 Answered = Waiting[bytes | ApiError]
 
@@ -66,6 +70,8 @@ class Forwarding:
         self._is_stopping = False
         self._refusal = ErrorCode.NONE
         """What people have been told of."""
+        self._newest: Mapping[int, int] = {}
+        self._newest_of: Endpoint | None = None
         self._thread = Thread(target=self._run, name="ottla-forwarding", daemon=True)
 
     def start(self) -> None:
@@ -98,6 +104,13 @@ class Forwarding:
             self._changed.notify()
         return waiting
 
+    @property
+    def newest(self) -> Mapping[int, int]:
+        """The newest version that the controller answers of each API in `FORWARDED`, as far as is
+        known: a controller of an older Kafka may not know all that this node does.
+        """
+        return self._newest
+
     # The thread
 
     def _run(self) -> None:
@@ -108,10 +121,30 @@ class Forwarding:
         self._peer.close()
 
     def _next(self) -> _Forwarded | None:
-        with self._changed:
-            while not (self._queue or self._is_stopping):
-                self._changed.wait()
-            return None if self._is_stopping else self._queue.popleft()
+        while True:
+            self._learn()
+            with self._changed:
+                if not (self._queue or self._is_stopping):
+                    self._changed.wait(None if self._newest else LEARNING_S)
+                if self._is_stopping:
+                    return None
+                if self._queue:
+                    return self._queue.popleft()
+
+    def _learn(self) -> None:
+        """Asks a controller that was not asked before which versions it answers."""
+        endpoint = self._parts.controller()
+        if endpoint is None or endpoint == self._newest_of or self._is_stopping:
+            return
+        newest: dict[int, int] = {}
+        for api_key in FORWARDED:
+            try:
+                newest[api_key] = self._peer.version_of(endpoint, api_key, None)
+            except PeerError as error:
+                logger.debug("%s", error)  # not reached, or older than the API
+                if not newest:
+                    return
+        self._newest, self._newest_of = newest, endpoint
 
     def _answer_to(self, one: _Forwarded) -> bytes | ApiError:
         try:

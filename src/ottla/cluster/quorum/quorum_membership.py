@@ -3,7 +3,7 @@
 `broker/membership/membership.py: QuorumMembership`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Generic, Protocol, TypeVar
 
 from ottla.base.errors import ApiError
@@ -33,6 +33,9 @@ class Quorum(Protocol[AsksController]):
 
 class Forwarder(Protocol):
     """Sends requests of clients to the active controller (`forwarding.py: Forwarding`)."""
+
+    @property
+    def newest(self) -> Mapping[int, int]: ...
 
     def forward(
         self, request: bytes, principal: Principal, host: str, *, is_by_token: bool = False
@@ -70,6 +73,9 @@ class QuorumMembership(CommonMembership, Generic[ControllerT]):
 
     def status(self) -> QuorumStatus:
         return self._running().quorum.status()
+
+    def controller_versions(self) -> Mapping[int, int]:
+        return self._running().forwarding.newest
 
     def decide(self, verb: Callable[[ControllerT], T]) -> Waiting[T | ApiError]:
         waiting: Waiting[T | ApiError] = Waiting()

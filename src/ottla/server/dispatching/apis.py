@@ -3,12 +3,12 @@
 A new API is one row here and one file in `handlers/`, named like the file of its messages.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
 from ottla.base.values import dataclass
-from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.api_keys import FORWARDED, ApiKey
 
 if TYPE_CHECKING:
     from ottla.broker.broker import Broker
@@ -160,32 +160,6 @@ QUORUM_APIS: dict[int, Api] = {
 FETCH_METADATA: Final = Api(ApiKey.FETCH, 12, 18, room="orders", module="fetch_metadata")
 """Of the metadata log, which nobody fetches from a listener for brokers and clients."""
 
-FORWARDED: Final = frozenset(
-    {
-        ApiKey.CREATE_TOPICS,
-        ApiKey.DELETE_TOPICS,
-        ApiKey.CREATE_PARTITIONS,
-        ApiKey.ALTER_CONFIGS,
-        ApiKey.INCREMENTAL_ALTER_CONFIGS,
-        ApiKey.ELECT_LEADERS,
-        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
-        ApiKey.LIST_PARTITION_REASSIGNMENTS,
-        ApiKey.ALTER_CLIENT_QUOTAS,
-        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
-        ApiKey.CREATE_ACLS,
-        ApiKey.DELETE_ACLS,
-        ApiKey.CREATE_DELEGATION_TOKEN,
-        ApiKey.RENEW_DELEGATION_TOKEN,
-        ApiKey.EXPIRE_DELEGATION_TOKEN,
-        ApiKey.UPDATE_FEATURES,
-        ApiKey.UNREGISTER_BROKER,
-        ApiKey.DESCRIBE_QUORUM,
-        ApiKey.ADD_RAFT_VOTER,
-        ApiKey.REMOVE_RAFT_VOTER,
-    }
-)
-"""What clients ask brokers of a KRaft cluster, and its active controller answers (KIP-590)."""
-
 ON_CONTROLLERS: Final = FORWARDED | {
     ApiKey.SASL_HANDSHAKE,
     ApiKey.SASL_AUTHENTICATE,
@@ -255,6 +229,17 @@ def door_of(broker: "Broker", listener: str) -> Door:
     return Door.CONTROLLER if listener in names else Door.QUORUM
 
 
-def apis_of(broker: "Broker", listener: str) -> Mapping[int, Api]:
-    """What a broker answers on a listener, and lists there."""
-    return APIS_OF[door_of(broker, listener)]
+def listed_apis(broker: "Broker", listener: str) -> Iterator[tuple[int, int, int]]:
+    """What ApiVersions names on a listener: the key, the oldest and the newest version. What is
+    passed on is named as far as the controller answers it.
+    """
+    door = door_of(broker, listener)
+    newest: Mapping[int, int] = {}
+    if door is Door.QUORUM:
+        from ottla.broker.membership.membership import QuorumMembership
+
+        assert isinstance(broker.membership, QuorumMembership)
+        newest = broker.membership.controller_versions()
+    for key, api in APIS_OF[door].items():
+        if api.is_listed:
+            yield key, api.oldest, min(api.newest, newest.get(key, api.newest))

@@ -14,13 +14,12 @@ from ottla.base.timestamps import Timestamps
 from ottla.base.turns import Scout, TurnsNeededError
 from ottla.codec.primitives import Output
 from ottla.codec.schema import Message, reader
-from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.api_keys import FORWARDED, ApiKey
 from ottla.protocol.headers import RequestHeader, encode_response, read_request_header
 from ottla.protocol.messages import module_name, request_class
 from ottla.server.dispatching.apis import (
     APIS_OF,
     EVERY_API,
-    FORWARDED,
     NOT_METERED,
     Api,
     Door,

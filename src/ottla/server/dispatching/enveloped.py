@@ -14,10 +14,10 @@ from ottla.base.timestamps import Timestamps
 from ottla.base.turns import in_turns
 from ottla.codec.primitives import Output
 from ottla.codec.schema import Message, Struct
+from ottla.protocol.api_keys import FORWARDED
 from ottla.protocol.headers import FRAME_SIZE, read_request_header
 from ottla.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ottla.protocol.principal_data import decode_principal
-from ottla.server.dispatching.apis import FORWARDED
 from ottla.server.dispatching.request_context import (
     Client,
     Handler,

@@ -14,7 +14,7 @@ from ottla.protocol.messages.api_versions import (
     FinalizedFeatureKey,
     SupportedFeatureKey,
 )
-from ottla.server.dispatching.apis import apis_of
+from ottla.server.dispatching.apis import listed_apis
 from ottla.server.dispatching.request_context import RequestContext
 
 FIRST_FEATURES_VERSION = 3
@@ -40,9 +40,8 @@ def _answer(code: ErrorCode, api_version: int, context: RequestContext) -> ApiVe
     response = ApiVersionsResponse(
         error_code=code,
         api_keys=[
-            ApiVersion(api_key=api.key, min_version=api.oldest, max_version=api.newest)
-            for api in apis_of(context.broker, context.client.listener).values()
-            if api.is_listed
+            ApiVersion(api_key=key, min_version=oldest, max_version=newest)
+            for key, oldest, newest in listed_apis(context.broker, context.client.listener)
         ],
     )
     if api_version >= FIRST_FEATURES_VERSION:

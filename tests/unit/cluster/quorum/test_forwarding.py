@@ -11,9 +11,10 @@ from ottla.base.errors import ApiError, UserError
 from ottla.base.principal import Principal
 from ottla.cluster.quorum.forwarding import Forwarding, ForwardingParts
 from ottla.metadata.brokers import Endpoint
+from ottla.protocol.api_keys import FORWARDED, ApiKey
 from ottla.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ottla.protocol.principal_data import decode_principal
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, wait_until
 
 FIRST = Endpoint(listener="C", host="first", port=1, security_protocol="PLAINTEXT")
 SECOND = Endpoint(listener="C", host="second", port=2, security_protocol="PLAINTEXT")
@@ -29,6 +30,7 @@ class Script:
 
     def __init__(self, answer: Answers, timeout_ms: float = 60_000.0) -> None:
         self.where: Endpoint | None = FIRST
+        self.versions: dict[int, int] = {ApiKey.ENVELOPE: 0, **dict.fromkeys(FORWARDED, 1)}
         self.asked: list[tuple[str, EnvelopeRequest]] = []
         self.complaints: list[str] = []
         self.answers: SimpleQueue[bytes | ApiError] = SimpleQueue()
@@ -60,7 +62,10 @@ class _Connection:
         self._host = endpoint.host
 
     def version_of(self, api_key: int, *, newest: int | None = None) -> int:
-        return 0
+        version = self._script.versions.get(api_key)
+        if version is None:
+            raise UserError("it does not answer that")
+        return version
 
     def ask(self, request: EnvelopeRequest, *, newest: int | None = None) -> EnvelopeResponse:
         return self._script.ask(self._host, request)
@@ -163,3 +168,28 @@ def test_what_still_waits_at_the_end_is_refused(started: Callable[..., Script]) 
 
     codes = [script.answers.get(timeout=PATIENCE_S) for _ in range(2)]
     assert all(isinstance(one, ApiError) and one.code == ErrorCode.NOT_CONTROLLER for one in codes)
+
+
+def test_versions_that_a_controller_answers_are_known_before_anything_is_passed_on(
+    started: Callable[..., Script],
+) -> None:
+    def answer(*_: object) -> EnvelopeResponse:
+        return EnvelopeResponse()
+
+    script = started(answer)
+
+    newest = wait_until(lambda: script.forwarding.newest)
+
+    assert newest == dict.fromkeys(FORWARDED, 1)
+    assert script.asked == []
+
+
+def test_what_an_older_controller_does_not_answer_is_missing_among_its_versions() -> None:
+    script = Script(lambda *_: EnvelopeResponse())
+    del script.versions[ApiKey.ADD_RAFT_VOTER]
+
+    script.forwarding.start()
+    newest = wait_until(lambda: script.forwarding.newest)
+    script.forwarding.stop()
+
+    assert set(newest) == FORWARDED - {ApiKey.ADD_RAFT_VOTER}
