@@ -196,6 +196,8 @@ def _make(
     store = changes.store
     waiting: WaitingRoom[FetchQuery, FetchResult] = WaitingRoom(timers.answers)
     security = Security(image, settings.config, options.new_id)
+    if options.quorum is not None:
+        security.await_rules()
     waits = (waiting, timers.answers)
     replicas = _replicas(opened.node_id, store, image, settings, options, waits)
     appends = Appends(open_files, waiting)

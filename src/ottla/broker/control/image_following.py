@@ -80,11 +80,14 @@ class ImageFollower:
         self._hosts = broker.settings.config.has_broker_role
         self._is_first = True
 
-    def follow(self, image: MetadataImage, changes: ImageChanges) -> None:
+    def follow(
+        self, image: MetadataImage, changes: ImageChanges, *, touches_disks: bool = True
+    ) -> None:
         """Applies an image, and what is not as in the one before.
 
-        The first image must be of all that was committed at that time: what the disks have and it
-        does not name is put aside (`-stray`). Later ones have deleted what they do not name.
+        The first image that `touches_disks` must be of all that was committed at that time: what
+        the disks have and it does not name is put aside (`-stray`). Later ones have deleted what
+        they do not name.
         """
         broker = self._broker
         before = broker.image_store.image
@@ -92,10 +95,11 @@ class ImageFollower:
         self._replicas.image_followed()
         if changes.acls:
             broker.security.follow_rules(before.acls, _differing(before.acls, image.acls))
+        broker.security.rules_are_known()
         if changes.quotas:
             broker.quotas.change(image.quotas)
         self._follow_configs(before, changes)
-        if not self._hosts:
+        if not (self._hosts and touches_disks):
             return
         if self._is_first:
             self._put_strays_aside()

@@ -12,6 +12,7 @@ from itertools import product
 from typing import Final, NamedTuple, TypeVar
 
 from ottla.base.addresses import canonical_host
+from ottla.base.errors import ProtocolError
 from ottla.base.principal import Principal
 from ottla.base.turns import PART_SIZE, freed_in_turns, in_turns, yield_turn
 from ottla.metadata.acls import (
@@ -151,6 +152,10 @@ class Authorizer:
         self.known: Final[dict[Question, bool]] = {}
         self.revision = 0
         """Increases when the rules change."""
+        self.is_complete = True
+        """Whether the rules are those of the cluster: a node of a KRaft cluster knows them some
+        time after its start. Kafka's counterpart: `AuthorizerNotReadyException`.
+        """
         self.denials: Final[Counter[str]] = Counter()
         """The number of denials by principal."""
         self.change(acls)
@@ -187,6 +192,9 @@ class Authorizer:
         resource_type: ResourceType,
         name: str,
     ) -> bool:
+        """Raises `ProtocolError` while the rules are not known, but for super users."""
+        if not self.is_complete:
+            return self._is_super(principal)
         question = (principal, host, operation, resource_type, name)
         known = self.known.get(question)
         if known is None:
@@ -197,6 +205,12 @@ class Authorizer:
             known = self.rule(principal, host, operation, resource_type, name).is_allowed
             self.known[question] = known
         return known
+
+    def _is_super(self, principal: Principal) -> bool:
+        """Others have their connections closed, and come again."""
+        if str(principal) not in self.super_users:
+            raise ProtocolError("the cluster's access rules are not known yet")
+        return True
 
     def note_denial(self, principal: Principal) -> None:
         """Counts a denial. Above a limit, further principals are counted together, since tokens may
@@ -260,11 +274,14 @@ class Authorizer:
         resource_type: ResourceType,
         may_take_long: Callable[[], None] = _at_once,
     ) -> bool:
-        """Whether the principal may do something with at least one resource of a type.
+        """Whether the principal may do something with at least one resource of a type; raises as
+        `allows`.
 
         Calls `may_take_long`, which may raise, before it goes through many rules in turns. Kafka's
         counterpart: `Authorizer.authorizeByResourceType`.
         """
+        if not self.is_complete:
+            return self._is_super(principal)
         who = str(principal)
         if who in self.super_users:
             return True

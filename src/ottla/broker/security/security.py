@@ -59,6 +59,15 @@ class Security(AccessChanges):
         """Applies what the cluster has; rules are applied by `follow_rules`."""
         self._store.follow(image)
 
+    def await_rules(self) -> None:
+        """Lets nobody but super users do anything until `rules_are_known`."""
+        if self.authorizer is not None:
+            self.authorizer.is_complete = False
+
+    def rules_are_known(self) -> None:
+        if self.authorizer is not None:
+            self.authorizer.is_complete = True
+
     def follow_rules(self, before: Acls, patterns: Iterable[ResourcePattern]) -> None:
         """Applies the present image's rules of patterns that had others `before`, in turns."""
         added: list[Acl] = turn_list()

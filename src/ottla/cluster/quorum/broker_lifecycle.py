@@ -35,6 +35,9 @@ EARLY_MS: Final = 10.0
 SHUTDOWN_MS: Final = 50.0
 """The pause after the first answer to a broker that wants to stop: often all is done by then."""
 
+LONGEST_SHUTDOWN_MS: Final = 400.0
+"""That after later ones, to which it doubles; Kafka's brokers wait for a whole interval."""
+
 FIRST_BACKOFF_MS: Final = 100.0
 
 FIRST_WITH_DIRECTORIES: Final = 2
@@ -100,7 +103,7 @@ class BrokerLifecycle:
         self._failures = 0
         self._sent: Request | None = None
         self._is_hurried = False
-        self._has_asked_to_stop = False
+        self._shutdown_pause_ms = SHUTDOWN_MS
 
     # What the broker wants
 
@@ -246,9 +249,10 @@ class BrokerLifecycle:
                 self.state = BrokerState.RUNNING
             case BrokerState.PENDING_CONTROLLED_SHUTDOWN if response.should_shut_down:
                 self.state = BrokerState.SHUTTING_DOWN
-            case BrokerState.PENDING_CONTROLLED_SHUTDOWN if not self._has_asked_to_stop:
-                self._has_asked_to_stop = True
-                return min(SHUTDOWN_MS, interval_ms)
+            case BrokerState.PENDING_CONTROLLED_SHUTDOWN:
+                pause_ms = self._shutdown_pause_ms
+                self._shutdown_pause_ms = min(2 * pause_ms, LONGEST_SHUTDOWN_MS)
+                return min(pause_ms, interval_ms)
         if self._is_ready and not response.is_caught_up:
             return min(EARLY_MS, interval_ms)  # it has registered again
         return interval_ms

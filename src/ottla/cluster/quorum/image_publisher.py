@@ -59,7 +59,7 @@ class ImagePublisher:
         self._place = place
         self._told = told
         self._known = broker.image_store.image
-        """The last image that was applied as a whole."""
+        """The last image that was applied."""
         self._follower = ImageFollower(broker, lambda: read_clock(clock), told.complain)
         self._lock = Lock()
         self._waiting: Published | None = None
@@ -91,7 +91,7 @@ class ImagePublisher:
 
     @property
     def image(self) -> MetadataImage:
-        """The last image that was applied as a whole; its end is the offset for heartbeats."""
+        """The last image that was applied; its end is the offset for heartbeats."""
         return self._known
 
     @property
@@ -106,17 +106,20 @@ class ImagePublisher:
             published, self._waiting = self._waiting, None
         if published is None:
             return IDLE_S
-        if not self._may_begin(published):
-            self._put_back(published)
-            return START_S
+        may_begin = self._may_begin(published)
         try:
-            self._apply(published)
+            # Rules and settings are not waited for: a broker may need them to be registered.
+            if may_begin or published.image is not self._known:
+                self._apply(published, touches_disks=may_begin)
         except StoppedError:
             return IDLE_S
         except Exception:
             logger.exception("could not apply the cluster's metadata; it is tried again")
             self._put_back(published)
             return RETRY_S
+        if not may_begin:
+            self._put_back(published)
+            return START_S
         self._told.applied()
         return 0.0
 
@@ -126,7 +129,8 @@ class ImagePublisher:
             self._waiting = published if later is None else _together(published, later)
 
     def _may_begin(self, published: Published) -> bool:
-        """Not with an image of the past: what it does not name would be put aside as stray.
+        """Whether the disks may be touched: not by an image of the past, as what it does
+        not name would be put aside.
 
         The high watermark does not tell: that of a leader that was voted out, or has led for a
         moment only, may be of any time. What has this broker's registration has all that was
@@ -137,7 +141,7 @@ class ImagePublisher:
         known = published.image.brokers.get(self._broker.node_id)
         return known is not None and known.epoch == self._replicas.manager.broker_epoch
 
-    def _apply(self, published: Published) -> None:
+    def _apply(self, published: Published, *, touches_disks: bool) -> None:
         image, changes = published.image, published.changes
         if published.is_whole or not self._is_caught_up:
             changes = ImageChanges.between(self._known, image)
@@ -145,12 +149,12 @@ class ImagePublisher:
         self._enter()
         token = CURRENT.set(self._turn)
         try:
-            self._follower.follow(image, changes)
+            self._follower.follow(image, changes, touches_disks=touches_disks)
             self._turn.free()
         finally:
             CURRENT.reset(token)
             self._leave()
-        self._known, self._is_caught_up = image, True
+        self._known, self._is_caught_up = image, touches_disks
 
     def _enter(self) -> None:
         self._place.lock.__enter__()

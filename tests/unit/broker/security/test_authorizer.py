@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from ottla.base.errors import ApiError
+from ottla.base.errors import ApiError, ProtocolError
 from ottla.base.principal import Principal
 from ottla.base.turns import PART_SIZE, TurnsNeededError
 from ottla.broker.security.authorizer import Authorizer, Reason
@@ -314,3 +314,19 @@ def test_many_rules_are_looked_through_in_turns_and_may_change_meanwhile() -> No
         assert authorizer.allows_any(*question)
     few = Authorizer(rules[: PART_SIZE - 1], frozenset(), allows_without_acls=False)
     assert not few.allows_any(*question, ask_for_turns)
+
+
+def test_while_the_rules_are_not_known_only_super_users_are_answered() -> None:
+    authorizer = Authorizer([acl()], frozenset({"User:root"}), allows_without_acls=True)
+    authorizer.is_complete = False
+    root, question = Principal("User", "root"), ("10.0.0.9", Operation.READ, T)
+    assert authorizer.allows(root, *question, "orders")
+    assert authorizer.allows_any(root, *question)
+    for refused in (
+        lambda: authorizer.allows(ANA, *question, "orders"),
+        lambda: authorizer.allows_any(ANA, *question),
+    ):
+        with pytest.raises(ProtocolError):
+            refused()
+    authorizer.is_complete = True
+    assert authorizer.allows(ANA, *question, "orders"), "no answer was remembered"

@@ -7,21 +7,38 @@ from types import TracebackType
 
 import pytest
 
+from ottla.base.errors import ProtocolError
 from ottla.base.partitions import TopicPartition
+from ottla.base.principal import Principal
 from ottla.broker.broker import Broker
 from ottla.cluster.place import Place
 from ottla.cluster.quorum.image_publisher import Counterparts, ImagePublisher
 from ottla.cluster.quorum.quorum_thread import Published
+from ottla.metadata.acls import Operation, PatternType, Permission, ResourceType
 from ottla.metadata.changes import ImageChanges
 from ottla.metadata.image import MetadataImage
+from ottla.metadata.records import AccessControlEntryRecord
 from ottla.quorum.messages import Known
 from ottla.testing import FakeFileSystem
 from ottla.testing.clock import FakeClock
+from tests.support.brokers import id_of
 from tests.support.patience import wait_until
 from tests.support.replicated_brokers import replicas_of
 from tests.support.scripted_images import ScriptedImages, open_quorum_member
 
 FIRST_EPOCH = 1
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+ALICE_READS = AccessControlEntryRecord(
+    id=id_of(90),
+    resource_type=ResourceType.TOPIC,
+    resource_name="orders",
+    pattern_type=PatternType.LITERAL,
+    principal="User:alice",
+    host="*",
+    operation=Operation.READ,
+    permission_type=Permission.ALLOW,
+)
 
 
 class NotingLock:
@@ -108,6 +125,31 @@ def test_the_first_image_is_one_that_has_the_brokers_own_registration() -> None:
     assert publishing.applied == [newest.end_offset]
     assert TopicPartition("orders", 0) in replicas_of(broker).manager.partitions
     assert publishing.wakes
+
+
+def test_rules_are_followed_before_the_broker_is_registered_and_disks_are_not_touched() -> None:
+    """Who registers brokers may be this very node, and must know who may do so."""
+    images = ScriptedImages()
+    broker = open_quorum_member(
+        FakeFileSystem(), authorizer_class_name=AUTHORIZER, super_users="User:node"
+    )
+    publishing = Publishing(broker)
+    replicas_of(broker).registered(-1)
+    authorizer = broker.security.authorizer
+    assert authorizer is not None
+    question = (Principal("User", "alice"), "h", Operation.READ, ResourceType.TOPIC, "orders")
+    with pytest.raises(ProtocolError, match="access rules are not known yet"):
+        authorizer.allows(*question)
+    images.create("orders", 70, (1,))
+    with running(publishing) as publisher:
+        publishing.publish(images.commit(ALICE_READS))
+        wait_until(lambda: authorizer.is_complete)
+        assert authorizer.allows(*question)
+        assert (publishing.applied, publisher.is_caught_up) == ([], False)
+        assert not replicas_of(broker).manager.partitions
+        replicas_of(broker).registered(FIRST_EPOCH)
+        wait_until(lambda: publishing.applied)
+    assert TopicPartition("orders", 0) in replicas_of(broker).manager.partitions
 
 
 def test_an_image_that_comes_before_the_answer_to_the_registration_waits_for_it() -> None:
