@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from tests.integration.cli.support import ENVIRONMENT, run_ottla, serving
 from tests.support.limits import few_open_files
 from tests.support.patience import PATIENCE_S
+from tests.support.ports import free_port
 
 pytestmark = pytest.mark.slow
 
@@ -85,10 +86,10 @@ SERVER_PROPERTIES = """\
 # Licensed to nobody in particular
 process.roles=broker,controller
 node.id=4
-controller.quorum.bootstrap.servers=localhost:9093
-listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:9093
+controller.quorum.bootstrap.servers=localhost:{controller}
+listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:{controller}
 inter.broker.listener.name=PLAINTEXT
-advertised.listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://localhost:9093
+advertised.listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://localhost:{controller}
 controller.listener.names=CONTROLLER
 listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL
 num.network.threads=3
@@ -104,7 +105,7 @@ zookeeper.session.timeout.ms = 9000
 
 def test_a_server_properties_of_kafkas_is_taken_as_it_is(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
-    file.write_text(SERVER_PROPERTIES.format(directory=tmp_path, port=1))
+    file.write_text(SERVER_PROPERTIES.format(directory=tmp_path, port=1, controller=free_port()))
     with serving(None, "--config", str(file), "-o", "num.partitions=2") as (address, _):
         metadata = AdminClient({"bootstrap.servers": address}).list_topics("t", timeout=PATIENCE_S)
         (broker,) = metadata.brokers.values()
@@ -130,7 +131,9 @@ def test_several_listeners_are_listened_on(tmp_path: Path) -> None:
 def test_settings_without_effect_are_named_in_one_line(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     given = "log.retention.hour=3\nmy.plugin.password=hunter2\n"
-    file.write_text(SERVER_PROPERTIES.format(directory=tmp_path, port=1) + given)
+    file.write_text(
+        SERVER_PROPERTIES.format(directory=tmp_path, port=1, controller=free_port()) + given
+    )
     with serving(tmp_path / "other") as (address, _):
         result = run_ottla("serve", "--config", file, "--listen", address, "-o", "num.partition=1")
     *_, warning, unknown, error = result.stderr.splitlines()
@@ -225,7 +228,7 @@ def test_segments_larger_than_the_system_lets_a_file_be_are_refused_at_the_start
 
 def test_replicas_that_a_single_broker_cannot_have_are_refused_at_the_start(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
-    text = SERVER_PROPERTIES.format(directory=tmp_path, port=1)
+    text = SERVER_PROPERTIES.format(directory=tmp_path, port=1, controller=free_port())
     file.write_text(
         text.replace("factor=1", "factor=3") + "transaction.state.log.replication.factor=3\n"
     )

@@ -102,6 +102,9 @@ class Clustered:
         )
         self._cluster.start(broker, place)
 
+    def when_usable(self, announce: Callable[[], None]) -> None:
+        announce()
+
     def table_source(self, addresses: Sequence[Address]) -> "TableSource":
         return brokers_source(addresses, self._cluster.broker_id)
 

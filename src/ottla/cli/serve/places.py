@@ -34,6 +34,9 @@ class Place(Protocol):
     ) -> None:
         """Called when the server listens, and before it serves; raises `UserError`."""
 
+    def when_usable(self, announce: Callable[[], None]) -> None:
+        """Has it said that the broker answers clients, now or later in any thread."""
+
     def table_source(self, addresses: Sequence["Address"]) -> "TableSource":
         """Where tables of the broker's topics are loaded from."""
 
@@ -71,6 +74,9 @@ class Alone:
         lock: AbstractContextManager[object],
     ) -> None:
         """Does nothing: the broker is registered nowhere."""
+
+    def when_usable(self, announce: Callable[[], None]) -> None:
+        announce()
 
     def table_source(self, addresses: Sequence["Address"]) -> "TableSource":
         """Where tables of the broker's topics are loaded from."""

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from threading import Thread
+from threading import Lock, Thread, Timer
 from typing import TYPE_CHECKING
 
 from ottla.base.addresses import Address
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+PATIENCE_S = 10.0
+"""How long a broker waits for controllers before it says that it listens."""
+
 NEW_NODE_ID = 1
 """Of a node that is a cluster by itself, and that nobody has given an id."""
 
@@ -56,8 +59,10 @@ class Quorate:
         self._failure: Exception | None = None
         self._server: Server | None = None
         if not config.has_other_nodes:
+            config.check_replicas()
             _format_if_new(config, paths, clock)
-        told = Told(lambda line: logger.warning("%s", line), self._failed)
+        self._announcement = Announcement()
+        told = Told(lambda line: logger.warning("%s", line), self._failed, self._announcement.make)
         self._cluster = QuorumBroker(config, paths, OsFileSystem(), clock, told)
 
     def open_broker(
@@ -108,6 +113,15 @@ class Quorate:
         )
         self._cluster.start(broker, place)
 
+    def when_usable(self, announce: Callable[[], None]) -> None:
+        """A broker is usable when the controllers have unfenced it; one that waits for them for
+        long says so, and that it listens.
+        """
+        if not self._config.has_broker_role:
+            announce()
+            return
+        self._announcement.expect(announce)
+
     def table_source(self, addresses: Sequence[Address]) -> "TableSource":
         return brokers_source(addresses, self._cluster.node_id)
 
@@ -141,6 +155,43 @@ class Quorate:
             logger.error("%s", error)
             if self._server is not None:
                 self.stop(self._server)
+
+
+class Announcement:
+    """Made once: when the broker is usable, or when it has waited for the controllers for long."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._announce: Callable[[], None] | None = None
+        self._is_due = False
+
+    def expect(self, announce: Callable[[], None]) -> None:
+        with self._lock:
+            self._announce = announce
+            is_due = self._is_due
+        if is_due:
+            self.make()
+            return
+        timer = Timer(PATIENCE_S, self._give_up)
+        timer.daemon = True
+        timer.start()
+
+    def make(self) -> None:
+        """Called by any thread, and any number of times."""
+        with self._lock:
+            announce, self._announce = self._announce, None
+            self._is_due = True
+        if announce is not None:
+            announce()
+
+    def _give_up(self) -> None:
+        if not self._is_due:
+            logger.warning(
+                "no controller has admitted this broker in %.0f s; it listens, and serves clients "
+                "once a majority of the controllers is up",
+                PATIENCE_S,
+            )
+            self.make()
 
 
 def check_quorate(config: BrokerConfig) -> None:

@@ -259,14 +259,15 @@ def serve(
         Stopping(partial(_stop, service, place, server)).install()
         beside.start_registry(stack, known, addresses)
         beside.start_tables(stack, place, own, notes, metrics)
-        click.echo(ready := _ready_line(addresses, broker, paths, time.monotonic() - started))
+        ready = partial(_ready_line, addresses, broker, paths, started)
+        place.when_usable(lambda: click.echo(ready()))
         observing.open_console(stack, known, addresses)
         beside.on_ready()
         flusher.start()
         cleaning.start()
         _start_tier(stack, broker, server, clock, lock)
         unused.pop_all()
-        stack.enter_context(service.serving(ready, lock))
+        stack.enter_context(service.serving(ready(), lock))
         server.run()
         flusher.stop()
         cleaning.stop()
@@ -324,8 +325,9 @@ def _for_clients(
 
 
 def _ready_line(
-    addresses: Sequence["Address"], broker: "Broker", paths: Sequence[str], took_s: float
+    addresses: Sequence["Address"], broker: "Broker", paths: Sequence[str], started_s: float
 ) -> str:
+    took_s = time.monotonic() - started_s
     texts = ",".join(f"{host}:{port}" for host, port in addresses)
     return (
         f"ready {texts} pid={os.getpid()} topics={len(broker.topics)} "

@@ -68,11 +68,12 @@ FORWARDING_TIMEOUT_MS: Final = 60_000
 
 class Told(NamedTuple):
     """`complain` gets a line for people; `failed` is called if the node cannot go on, once or
-    twice, by any of its threads.
+    twice, by any of its threads. `running` is called when the broker knows that it is unfenced.
     """
 
     complain: Callable[[str], None]
     failed: Callable[[Exception], None]
+    running: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,6 +123,8 @@ class QuorumBroker:
         self._running: RunningNode | None = None
         self._told_leader = Known(0)
         self._stopped = Event()
+        self._epoch: int | None = None
+        """The broker's, once it is registered."""
         self.membership: QuorumMembership[ActiveController] = QuorumMembership(
             lambda: self._leader_id() == self.node_id, lambda: self._parts
         )
@@ -405,9 +408,14 @@ class QuorumBroker:
     def _applied(self) -> None:
         if self._parts.publisher.is_caught_up:
             self._parts.link.ready()
+        own = self._parts.publisher.image.brokers.get(self.node_id)
+        is_own = own is not None and own.epoch == self._epoch
+        if own is not None and is_own and not own.is_fenced:
+            self._told.running()
 
     def _registered(self, epoch: int) -> None:
         parts = self._parts
+        self._epoch = epoch
         replicas = parts.broker.replicas
         assert isinstance(replicas, Replicas)
         logger.info("node %d is registered as a broker with epoch %d", self.node_id, epoch)
