@@ -5,6 +5,7 @@ start again.
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -13,10 +14,14 @@ from typing import Any
 
 from ottla.base.addresses import Address, parse_address
 from ottla.base.errors import ApiError, UserError
+from ottla.base.files import OsFileSystem
 from ottla.base.ids import Uuid, uuid_text
+from ottla.broker.metadata.formatting import FormatOptions, format_directories
 from ottla.client.administration.admin import Admin
 from ottla.client.administration.quorum_status import quorum_status
 from ottla.client.connecting.cluster import ClientSettings, SocketTransport
+from ottla.metadata.deciding.features import feature_records, new_features
+from ottla.runtime.opening import new_id
 from tests.integration.cli.support import ENVIRONMENT
 from tests.support.grounds import ONE_MACHINE, Grounds, ZooKeeperService
 from tests.support.patience import PATIENCE_S, wait_until
@@ -250,9 +255,14 @@ class RunningCluster:
             one: f"{self._grounds.of_broker(one).host}:{free_port()}" for one in self._ids
         }
         for one in self._ids:
-            command = ["cluster", "format", str(self._directory(one)), "--node-id", str(one)]
-            command += ["--cluster-id", cluster_id]
-            subprocess.run([sys.executable, "-m", "ottla", *command], env=ENVIRONMENT, check=True)
+            options = FormatOptions(
+                node_id=one,
+                cluster_id=cluster_id,
+                records=feature_records(new_features()),
+                now_ms=time.time_ns() // 1_000_000,
+                new_id=new_id,
+            )
+            format_directories([str(self._directory(one))], OsFileSystem(), options)
         voters = ",".join(f"{one}@{address}" for one, address in controllers.items())
         self.controllers = [parse_address(one) for one in controllers.values()]
         return {

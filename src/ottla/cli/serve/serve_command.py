@@ -223,16 +223,15 @@ def serve(
     from ottla.server.network.listener import Server
 
     started = time.monotonic()
-    listeners = every_listener(config)
+    hosts = [listener.address[0] for listener in every_listener(config)]
     _check(config)
     clock = machine_clock()
     service = ServiceManager(_taken_from_environment())
     progress = RecoveryProgress(clock, WorkNotes(paths, "serve", clock).note_at_once, service.step)
     events = EventLog(clock)
     metrics = observing.open_metrics(clock, progress, events)
-    values = with_local_defaults(values, *(listener.address[0] for listener in listeners))
     place = place_of(config, paths, clock)
-    broker = place.open_broker(values, progress, events)
+    broker = place.open_broker(with_local_defaults(values, *hosts), progress, events)
     listeners = every_listener(broker.settings.config)  # as changed by clients
     lock = threading.RLock()
     embedding = Embedding(lock=lock, upkeep=Collector())
