@@ -14,7 +14,6 @@ from ottla.broker.assemble import assemble
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
 from ottla.broker.membership.membership import AnyMembership
-from ottla.broker.membership.quorum_start import QuorumStart
 from ottla.broker.replicas.replicas import Replicas
 from ottla.broker.replication.effects import BeforeEffect
 from ottla.broker.replication.fetches import (
@@ -101,7 +100,6 @@ def open_member(
     *paths: str,
     membership: AnyMembership | None = None,
     before_effect: BeforeEffect | None = None,
-    quorum: QuorumStart | None = None,
     open_remote_storage: Callable[[BrokerConfig, FileSystem], RemoteStorage] | None = None,
     **settings: str,
 ) -> Broker:
@@ -113,7 +111,6 @@ def open_member(
         node_id=broker_id,
         cluster_id="a-cluster-for-tests-01",
         membership=membership or Unasked(),
-        quorum=quorum,
         before_effect=before_effect,
         open_remote_storage=open_remote_storage,
     )

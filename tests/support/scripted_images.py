@@ -1,15 +1,20 @@
 """The metadata of a KRaft cluster by records, and a broker that follows it without a quorum."""
 
+from itertools import count
 from typing import Any
 
+from ottla.base.events import OnEvent, pass_over
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.resource_kinds import ResourceKind
+from ottla.broker.assemble import assemble
 from ottla.broker.broker import Broker
 from ottla.broker.control.image_following import ImageFollower
 from ottla.broker.membership.quorum_start import QuorumStart
 from ottla.broker.replicas.replicas import Replicas
+from ottla.broker.startup.opening import BrokerOptions
 from ottla.codec.schema import Message
+from ottla.config.broker import broker_config
 from ottla.metadata.changes import ImageChanges
 from ottla.metadata.image import METADATA_VERSION, MetadataImage
 from ottla.metadata.records import (
@@ -24,10 +29,11 @@ from ottla.metadata.records import (
 )
 from ottla.metadata.replay import MetadataReplay
 from ottla.testing import FakeFileSystem
-from tests.support.brokers import at, id_of
-from tests.support.replicated_brokers import open_member, replicas_of
+from tests.support.brokers import NOW_MS, TOPIC_DEFAULTS, at, id_of
+from tests.support.replicated_brokers import Unasked, replicas_of
 
 ME, OTHER, THIRD = 1, 2, 3
+_numbers = count(9000)
 LISTENER = "PLAINTEXT"
 
 
@@ -114,6 +120,7 @@ class FollowingMember:
         image: MetadataImage | None = None,
         leader_id: int = -1,
         kraft_version: int = 0,
+        on_event: OnEvent = pass_over,
         **settings: str,
     ) -> None:
         disk = file_system or FakeFileSystem()
@@ -122,7 +129,7 @@ class FollowingMember:
             leader_id=lambda: leader_id,
             kraft_version=lambda: kraft_version,
         )
-        self.broker = open_quorum_member(disk, *paths, start=start, **settings)
+        self.broker = open_quorum_member(disk, *paths, start=start, on_event=on_event, **settings)
         self.complaints: list[str] = []
         self.follower = ImageFollower(self.broker, lambda: at(0.0), self.complaints.append)
 
@@ -151,8 +158,25 @@ def open_quorum_member(
     file_system: FakeFileSystem,
     *paths: str,
     start: QuorumStart = QuorumStart(),  # noqa: B008 - immutable
+    on_event: OnEvent = pass_over,
     **settings: str,
 ) -> Broker:
-    values = {"process_roles": "broker", "controller_quorum_voters": "9@localhost:9093"}
-    values |= {"node_id": str(ME), "controller_listener_names": "CONTROLLER"}
-    return open_member(ME, file_system, *paths, quorum=start, **values | settings)
+    values = {
+        "process.roles": "broker",
+        "controller.quorum.voters": "9@localhost:9093",
+        "controller.listener.names": "CONTROLLER",
+        "node.id": str(ME),
+        "log.index.size.max.bytes": str(TOPIC_DEFAULTS.segment_index_bytes),
+    }
+    values |= {name.replace("_", "."): value for name, value in settings.items()}
+    options = BrokerOptions(
+        now_ms=NOW_MS,
+        new_id=lambda: id_of(next(_numbers)),
+        random_below=lambda _: 0,
+        node_id=ME,
+        cluster_id="a-cluster-for-tests-01",
+        membership=Unasked(),
+        quorum=start,
+        on_event=on_event,
+    )
+    return assemble(paths or ("/d",), file_system, broker_config(values), options)

@@ -186,12 +186,16 @@ class Admin:
         """Records topics of which a user has confirmed the settings; raises `ApiError`."""
         self._changes.confirm(settings)
 
-    def follow_topic(self, name: str, overrides: Mapping[str, str], by: str) -> None:
-        """Takes a topic's settings over from the cluster, also if some are not valid here."""
+    def follow_topic(self, name: str, overrides: Mapping[str, str], by: str | None) -> None:
+        """Takes a topic's settings over from the cluster, also if some are not valid here.
+
+        `by` has changed them; `None` if nobody has, since they are only known now.
+        """
         topic = self._topics.get(name)
         before = topic.overrides
         self._store.configure(topic, overrides)
-        self._report(f"topic {name}", before, topic.overrides, by)
+        if by is not None:
+            self._report(f"topic {name}", before, topic.overrides, by)
 
     def _report(
         self, owner: str, before: Mapping[str, str], after: Mapping[str, str], by: str
@@ -230,18 +234,18 @@ class Admin:
         self._apply(config)
         self._report(owner, before, values, alteration.by)
 
-    def follow_broker(self, before: Stored, by: str) -> None:
-        """Applies the broker's settings of the present image, which were others `before`.
+    def follow_broker(self, before: Stored, by: str | None) -> None:
+        """Applies the broker's settings of the present image, which were others `before`; `by` as
+        in `follow_topic`.
 
         Raises `ApiError` if some are not valid here; those in effect stay.
         """
         stored = self._stored(self._metadata.image)
         self._apply(self._checked_config(stored))
-        owners = {
-            ConfigSource.ALL_BROKERS: "all brokers",
-            ConfigSource.BROKER: f"broker {self._broker.node_id}",
-        }
-        for scope, owner in owners.items():
+        if by is None:
+            return
+        mine = f"broker {self._broker.node_id}"
+        for scope, owner in (ConfigSource.ALL_BROKERS, "all brokers"), (ConfigSource.BROKER, mine):
             self._report(owner, before[scope], stored[scope], by)
 
     def _resource_of(self, scope: ConfigSource) -> str:

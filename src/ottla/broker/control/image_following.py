@@ -99,23 +99,28 @@ class ImageFollower:
         if changes.quotas:
             broker.quotas.change(image.quotas)
         self._follow_configs(before, changes)
-        if not (self._hosts and touches_disks):
+        if not touches_disks:
             return
-        if self._is_first:
+        if self._hosts and self._is_first:
             self._put_strays_aside()
             self._confirm_topics()
             self._assume(_all_partitions(image))
-            self._is_first = False
-            return
-        self._follow_topics(changes)
-        self._stop(self._gone(changes))
-        if changes.removed_topics:
-            broker.topics_deleted(changes.removed_topics)
-        self._assume(changes.partitions)
+        elif self._hosts:
+            self._follow_topics(changes)
+            self._stop(self._gone(changes))
+            if changes.removed_topics:
+                broker.topics_deleted(changes.removed_topics)
+            self._assume(changes.partitions)
+        self._is_first = False
 
     @property
     def _image(self) -> MetadataImage:
         return self._broker.image_store.image
+
+    @property
+    def _by(self) -> str | None:
+        """Who has changed what was not known yet: nobody, in the first image."""
+        return None if self._is_first else BY
 
     # Settings
 
@@ -139,7 +144,7 @@ class ImageFollower:
         if stored_configs(self._image, node_id) == known:
             return
         try:
-            self._broker.admin.follow_broker(known, BY)
+            self._broker.admin.follow_broker(known, self._by)
         except ApiError as error:
             self._complain(
                 "the settings of brokers that the controller has are not valid here, and those in "
@@ -161,7 +166,7 @@ class ImageFollower:
     def _follow_topic(self, topic: Topic) -> None:
         known = self._image.topics.get(topic.name)
         if known is not None and topic.topic_id == known.topic_id:
-            self._broker.admin.follow_topic(topic.name, known.configs, BY)
+            self._broker.admin.follow_topic(topic.name, known.configs, self._by)
 
     # Replicas
 

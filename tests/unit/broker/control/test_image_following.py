@@ -59,6 +59,24 @@ def test_a_topic_begins_with_its_settings_and_follows_their_changes() -> None:
     assert topic.overrides == {}
 
 
+def test_settings_are_reported_as_changed_only_after_the_first_image() -> None:
+    images = ScriptedImages()
+    images.create("orders", 70, (1,))
+    images.configure("", "message.max.bytes", "2000", ResourceKind.BROKER)
+    images.configure("orders", "retention.ms", "5000")
+    there = FakeFileSystem()
+    member = FollowingMember(there)
+    member.show(images.image)
+    member.broker.close()
+    events: list[object] = []
+    later = FollowingMember(there, on_event=events.append)
+    later.show(images.image)
+    assert later.broker.topics.get("orders").config.retention_ms == 5000
+    assert events == []
+    later.show(images.configure("orders", "retention.ms", "6000"))
+    assert [str(one) for one in events] != []
+
+
 def test_the_replicas_of_a_deleted_topic_and_those_moved_away_are_deleted() -> None:
     images, there = ScriptedImages(), FakeFileSystem()
     member = FollowingMember(there)
