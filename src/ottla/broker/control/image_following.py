@@ -79,6 +79,8 @@ class ImageFollower:
         self._complain = complain
         self._hosts = broker.settings.config.has_broker_role
         self._is_first = True
+        self._known = broker.image_store.image
+        """The last image that was applied to its end."""
 
     def follow(
         self, image: MetadataImage, changes: ImageChanges, *, touches_disks: bool = True
@@ -90,7 +92,7 @@ class ImageFollower:
         they do not name.
         """
         broker = self._broker
-        before = broker.image_store.image
+        before = self._known
         broker.image_store.follow(image)
         self._replicas.image_followed()
         if changes.acls:
@@ -99,8 +101,12 @@ class ImageFollower:
         if changes.quotas:
             broker.quotas.change(image.quotas)
         self._follow_configs(before, changes)
-        if not touches_disks:
-            return
+        if touches_disks:
+            self._follow_replicas(changes)
+        self._known = image
+
+    def _follow_replicas(self, changes: ImageChanges) -> None:
+        image = self._image
         if self._hosts and self._is_first:
             self._put_strays_aside()
             self._confirm_topics()
@@ -109,7 +115,7 @@ class ImageFollower:
             self._follow_topics(changes)
             self._stop(self._gone(changes))
             if changes.removed_topics:
-                broker.topics_deleted(changes.removed_topics)
+                self._broker.topics_deleted(changes.removed_topics)
             self._assume(changes.partitions)
         self._is_first = False
 

@@ -1,7 +1,7 @@
 """The thread that applies images: the newest, when all that is committed is known, and in steps."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
 
@@ -10,6 +10,7 @@ import pytest
 from ottla.base.errors import ProtocolError
 from ottla.base.partitions import TopicPartition
 from ottla.base.principal import Principal
+from ottla.base.resource_kinds import ResourceKind
 from ottla.broker.broker import Broker
 from ottla.cluster.place import Place
 from ottla.cluster.quorum.image_publisher import Counterparts, ImagePublisher
@@ -92,6 +93,18 @@ class Publishing:
         changes = ImageChanges.between(self._known, image)
         self._known = image
         self.publisher.publish(Published(image, changes, Known(1), end, is_whole=False))
+
+
+def failing_before(deed: Callable[..., None]) -> Callable[..., None]:
+    """Fails once, and then does it."""
+    failures = iter([OSError("once")])
+
+    def failing(*arguments: object) -> None:
+        for one in failures:
+            raise one
+        deed(*arguments)
+
+    return failing
 
 
 def _nobody(*_: object) -> None:
@@ -214,17 +227,13 @@ def test_an_image_that_cannot_be_applied_is_tried_again(
     broker = open_quorum_member(FakeFileSystem())
     publishing = Publishing(broker)
     monkeypatch.setattr("ottla.cluster.quorum.image_publisher.RETRY_S", 0.001)
-    make_logs = replicas_of(broker).make_logs
-    failures = iter([OSError("once")])
-
-    def failing(*arguments: object) -> None:
-        for one in failures:
-            raise one
-        make_logs(*arguments)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(replicas_of(broker), "make_logs", failing)
+    replicas = replicas_of(broker)
+    monkeypatch.setattr(replicas, "make_logs", failing_before(replicas.make_logs))
+    images.configure("", "message.max.bytes", "2000", ResourceKind.BROKER)
+    monkeypatch.setattr(broker.admin, "follow_broker", failing_before(broker.admin.follow_broker))
     with running(publishing):
         publishing.publish(images.create("orders", 70, (1,)))
         wait_until(lambda: publishing.applied)
     assert TopicPartition("orders", 0) in replicas_of(broker).manager.partitions
+    assert broker.settings.config.topic_defaults.max_message_bytes == 2000
     assert "could not apply" in caplog.text
