@@ -10,6 +10,7 @@ from ottla.config.topic import TopicConfig
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.log_writing import record_batch
 from ottla.metadata.records import ConfigRecord
+from ottla.quorum.election_state import ElectionState
 from ottla.quorum.messages import SnapshotId
 from ottla.quorum.voters import NO_VOTERS, Endpoint, ReplicaKey, Voter, VoterSet
 from ottla.record.builder import RecordBatchBuilder
@@ -42,9 +43,13 @@ class QuorumDirectory:
         )
         self.directory = LogDirectory.open(path, files, options)
         self.now_ms = NOW_MS
-        self.opened: OpenedQuorum = open_quorum(
-            self.directory, files, voters, lambda: self.now_ms, limits, own
-        )
+        try:
+            self.opened: OpenedQuorum = open_quorum(
+                self.directory, files, voters, lambda: self.now_ms, limits, own
+            )
+        except BaseException:
+            self.directory.abandon()
+            raise
         self.log = self.opened.log
 
     def close(self) -> None:
@@ -59,6 +64,7 @@ def batch_of(base_offset: int, epoch: int, *values: bytes) -> bytes:
     return bytes(builder.build())
 
 
+EPOCH = 3
 VOTERS = VoterSet.of([Voter(ReplicaKey(1, id_of(9)), (Endpoint("C", "h", 1),))])
 SNAPSHOT_LIMITS = SnapshotLimits(
     bytes_between=1900, interval_ms=60_000, retention_bytes=10_000, retention_ms=600_000
@@ -76,6 +82,7 @@ class SnapshotNode:
         self.now_ms = NOW_MS
         self.used = QuorumDirectory(files, path, limits=SegmentLimits(size=1 << 16))
         self.log = self.used.log
+        self.used.opened.elections.write(ElectionState(EPOCH), 0, NO_VOTERS)
         self.snapshots = QuorumSnapshots(self.log, limits, self.at)
 
     @property
@@ -89,7 +96,7 @@ class SnapshotNode:
             for n in range(count)
         ]
         end = self.log.log_end_offset
-        self.log.append(record_batch([(one, 0) for one in records], end, 3, self.now_ms))
+        self.log.append(record_batch([(one, 0) for one in records], end, EPOCH, self.now_ms))
         self.log.sync()
 
     @property

@@ -29,7 +29,7 @@ from ottla.metadata.records import (
 from ottla.metadata.replay import MetadataReplay
 from ottla.record.batch import Batch, InvalidBatchError, batch_at
 from ottla.record.control import ControlRecordType, control_type
-from ottla.record.layout import LENGTH_END, MAGIC_POSITION, OFFSET_AND_LENGTH
+from ottla.record.layout import MAGIC_POSITION
 from ottla.record.record import read_records
 
 ABOUT_NODES = frozenset(
@@ -125,9 +125,13 @@ class LogReading:
     def _read_snapshot(self, file: MetadataFile) -> Iterator[None]:
         """Replays a snapshot; raises `CorruptionError` if its header or footer is missing."""
         kinds: list[ControlRecordType | None] = []
-        position = 0
+        position = next_offset = 0
         while position < len(file.content):
             batch = _batch(file, position)
+            if batch.base_offset != next_offset:
+                reason = f"a batch begins at offset {batch.base_offset}, not {next_offset}"
+                raise CorruptionError(file.path, position, reason)
+            next_offset = batch.next_offset
             kinds += self._take(file, position, batch, from_offset=0)
             position += batch.size
             yield
@@ -140,8 +144,6 @@ class LogReading:
         snapshot_end = self.replay.end_offset
         position = 0
         while position < len(file.content):
-            if may_be_torn and _is_torn(file.content, position):
-                return
             try:
                 batch = _batch(file, position)
             except CorruptionError:
@@ -215,13 +217,3 @@ def _has_sound_batch(content: bytes, position: int) -> bool:
         else:
             return True
     return False
-
-
-def _is_torn(content: bytes, position: int) -> bool:
-    """Whether only an incomplete batch, or preallocated zeros, follow."""
-    if not any(content[position:]):
-        return True
-    if len(content) - position < LENGTH_END:
-        return True
-    length: int = OFFSET_AND_LENGTH.unpack_from(content, position)[1]
-    return position + LENGTH_END + length > len(content)

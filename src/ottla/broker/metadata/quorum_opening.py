@@ -8,7 +8,7 @@ Format pages: docs/format/cluster-metadata.md, docs/format/quorum-state.md. Kafk
 `KafkaMetadataLog.apply`, which truncates at any damage.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
@@ -30,9 +30,13 @@ from ottla.metadata.log_files import MetadataFile
 from ottla.quorum.election_state import ElectionState
 from ottla.quorum.log import take_history
 from ottla.quorum.voters import ReplicaKey, Voter, VoterHistory, VoterSet
-from ottla.storage.files.boot_note import read_boot_note
+from ottla.storage.files.boot_note import WrittenEnds
 from ottla.storage.files.directory_health import DirectoryHealth
-from ottla.storage.files.filenames import CLUSTER_METADATA_DIRECTORY, METADATA_MARK
+from ottla.storage.files.filenames import (
+    CLUSTER_METADATA_DIRECTORY,
+    LEADER_EPOCHS,
+    METADATA_MARK,
+)
 from ottla.storage.files.integrity import read_integrity
 from ottla.storage.files.metadata_files import (
     PRODUCER_SNAPSHOT_NAME,
@@ -40,6 +44,7 @@ from ottla.storage.files.metadata_files import (
     has_metadata_log,
     metadata_folder,
 )
+from ottla.storage.log.leader_epochs import read_epoch_entries
 from ottla.storage.log.partition_log import PartitionLog
 
 BYTES_PER_INDEX_ENTRY = 4096
@@ -59,6 +64,7 @@ class QuorumPlace(Protocol):
     path: str
     health: DirectoryHealth
     was_clean_stop: bool
+    written: WrittenEnds | None
 
     def open_metadata_log(self, config: TopicConfig) -> PartitionLog: ...
 
@@ -157,11 +163,25 @@ def _checked(
         return ElectionState(), 0
     snapshots = _snapshots(file_system, folder)
     segments = _segments(file_system, folder)
-    end = check_log(snapshots, segments, may_be_torn=not place.was_clean_stop)
-    _check_end(place, file_system, end)
-    has_records = end > 0 or any(one.offset > 0 for one in snapshots)
+    epochs = _epochs(file_system, folder)
+    end = check_log(snapshots, segments, epochs, may_be_torn=not place.was_clean_stop)
+    _check_end(place, file_system, end.offset)
+    has_records = end.offset > 0 or any(one.offset > 0 for one in snapshots)
     elections.was_used = has_mark or has_records
-    return elections.read(), end
+    election = elections.read()
+    if election is not None and election.epoch < end.epoch:
+        reason = f"it says epoch {election.epoch}, and the log has records of epoch {end.epoch}"
+        raise CorruptionError(elections.path, 0, reason)
+    return election, end.offset
+
+
+def _epochs(file_system: FileSystem, folder: str) -> Sequence[tuple[int, int]]:
+    """Those of the checkpoint; opening the log rebuilds a lost or damaged one."""
+    try:
+        entries = read_epoch_entries(file_system, join(folder, LEADER_EPOCHS))
+    except (FileNotFoundError, CorruptionError):
+        return ()
+    return [(one.epoch, one.start_offset) for one in entries]
 
 
 def _check_end(place: QuorumPlace, file_system: FileSystem, end: int) -> None:
@@ -172,7 +192,7 @@ def _check_end(place: QuorumPlace, file_system: FileSystem, end: int) -> None:
         # Kafka writes one at the end of a log that is closed, as Ottla does.
         matches = map(PRODUCER_SNAPSHOT_NAME.fullmatch, file_system.list(folder))
         known_end = max((int(one[1]) for one in matches if one), default=0)
-    noted = read_boot_note(file_system, place.path)
+    noted = place.written
     integrity = read_integrity(file_system, folder)
     if integrity is not None and noted is not None:
         known_end = max(known_end, noted.of(CLUSTER_METADATA_DIRECTORY))

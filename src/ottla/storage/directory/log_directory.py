@@ -81,7 +81,8 @@ class LogDirectory:
         self._options = options
         self._lock = claim.lock if claim else None
         self._note: BootNote | None = None
-        self._written: WrittenEnds | None = None
+        self.written: WrittenEnds | None = None
+        """What the last use has noted; `None` if the system was started again since."""
         self._metadata: PartitionLog | None = None
 
     @classmethod
@@ -138,7 +139,7 @@ class LogDirectory:
         # Removed before anything is changed, so that a crash from here on is noticed.
         remove_clean_shutdown(self._file_system, marker)
         self._mark_replicas()
-        self._written = read_boot_note(self._file_system, self.path)
+        self.written = read_boot_note(self._file_system, self.path)
         self.checkpoints.read()
         started = self._loader.start(found)
         self.topic_ids = started.topic_ids
@@ -149,7 +150,7 @@ class LogDirectory:
             self.logs,
             self.futures,
             was_clean_stop=self.was_clean_stop,
-            written=self._written,
+            written=self.written,
         )
         self._note_ends()
 
@@ -159,7 +160,7 @@ class LogDirectory:
         # lost after a kill.
         logs = [*self.logs.values(), *self.futures.values()]
         ends = {log.name: log.log_end_offset for log in logs}
-        if self._written is not None and (end := self._written.of(CLUSTER_METADATA_DIRECTORY)):
+        if self.written is not None and (end := self.written.of(CLUSTER_METADATA_DIRECTORY)):
             ends[CLUSTER_METADATA_DIRECTORY] = end
         self._note = BootNote(self._file_system, self.path, ends)
         for log in logs:
@@ -201,7 +202,7 @@ class LogDirectory:
         """
         if self._metadata is None:
             self._metadata = self._loader.open_metadata_log(
-                config, was_clean_stop=self.was_clean_stop, written=self._written
+                config, was_clean_stop=self.was_clean_stop, written=self.written
             )
             self._note_log(self._metadata)
         return self._metadata

@@ -45,6 +45,7 @@ class Model:
             case "append":
                 self.epoch += chance.randrange(2)
                 values = [bytes(chance.randrange(120)) for _ in range(chance.randint(1, 3))]
+                self.used.opened.elections.write(ElectionState(self.epoch), 0, VOTERS)
                 records = batch_of(memory.log_end_offset, self.epoch, *values)
                 log.append(records)
                 memory.append(records)
@@ -130,7 +131,9 @@ def test_a_log_on_disk_is_what_a_log_in_memory_is(steps: list[str], seed: int) -
 @pytest.mark.parametrize("is_synced", [False, True])
 def test_a_power_failure_leaves_what_was_synced(is_synced: bool) -> None:
     files = disk("/d")
-    log = QuorumDirectory(files).log
+    used = QuorumDirectory(files)
+    used.opened.elections.write(ElectionState(1), 0, VOTERS)
+    log = used.log
     log.append(batch_of(0, 1, b"a"))
     log.sync()
     log.append(batch_of(1, 1, b"b"))

@@ -140,7 +140,9 @@ def test_a_crash_at_any_call_leaves_what_was_committed() -> None:
                 node.clean()
         assert node.log.log_start_offset > 0
 
-    for point in every_crash_point(workload, make_file_system=lambda: disk("/d"), seeds=1):
+    for point in every_crash_point(
+        workload, make_file_system=lambda: disk("/d"), seeds=1, share=0.3
+    ):
         left = SnapshotNode(point.file_system)
         assert len(left.image.configs.get(32, {})) >= len(point.acknowledged), point
         left.commit(99)
