@@ -19,6 +19,7 @@ EVERY_ADDRESS = "0.0.0.0"
 MAX_PORT = 65535
 PLAINTEXT: Final = "PLAINTEXT"
 UNNAMED: Final = ""
+DEFAULT_PROTOCOLS: Final = BrokerConfig().listener_security_protocol_map
 CONTROLLERS: Final = "controller.listener.names"
 PROTOCOLS: Final = (PLAINTEXT, "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
@@ -250,7 +251,7 @@ def _protocols(config: BrokerConfig) -> dict[str, str]:
         if protocol.strip().upper() not in PROTOCOLS:
             known = ", ".join(PROTOCOLS)
             raise _error("listener.security.protocol.map", text, f"a protocol is one of {known}")
-    if "listener.security.protocol.map" not in config.given and config.is_quorate:
+    if config.listener_security_protocol_map == DEFAULT_PROTOCOLS and config.is_quorate:
         # As in Kafka: a controller's listener needs no row where all are of the default map.
         protocols = {**dict.fromkeys(_controller_names(config), PLAINTEXT), **protocols}
     return protocols
