@@ -25,10 +25,9 @@ from ottla.testing import FakeFileSystem
 from tests.support.active_controllers import CLUSTER_ID, AloneInQuorum
 from tests.support.asking import ADDRESS, Asker
 from tests.support.brokers import at, id_of
-from tests.support.replicated_brokers import open_member
+from tests.support.scripted_images import ME, open_quorum_member
 
 T = TypeVar("T")
-ME = 1
 
 SETTINGS = {
     "node_id": str(ME),
@@ -57,8 +56,8 @@ class LonelyNode:
         """What the controller answers, as far as is known."""
         self._done: list[Waiting[Any]] = []
         start = QuorumStart(image=self.quorum.controller.image, leader_id=lambda: ME)
-        self.broker = open_member(
-            ME, FakeFileSystem(), membership=self, quorum=start, **SETTINGS | settings
+        self.broker = open_quorum_member(
+            FakeFileSystem(), start=start, membership=self, **SETTINGS | settings
         )
         self.complaints: list[str] = []
         self._follower = ImageFollower(self.broker, lambda: at(0.0), self.complaints.append)

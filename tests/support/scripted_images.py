@@ -10,6 +10,7 @@ from ottla.base.resource_kinds import ResourceKind
 from ottla.broker.assemble import assemble
 from ottla.broker.broker import Broker
 from ottla.broker.control.image_following import ImageFollower
+from ottla.broker.membership.membership import AnyMembership
 from ottla.broker.membership.quorum_start import QuorumStart
 from ottla.broker.replicas.replicas import Replicas
 from ottla.broker.startup.opening import BrokerOptions
@@ -159,6 +160,7 @@ def open_quorum_member(
     *paths: str,
     start: QuorumStart = QuorumStart(),  # noqa: B008 - immutable
     on_event: OnEvent = pass_over,
+    membership: AnyMembership | None = None,
     **settings: str,
 ) -> Broker:
     values = {
@@ -175,7 +177,7 @@ def open_quorum_member(
         random_below=lambda _: 0,
         node_id=ME,
         cluster_id="a-cluster-for-tests-01",
-        membership=Unasked(),
+        membership=membership or Unasked(),
         quorum=start,
         on_event=on_event,
     )

@@ -4,9 +4,10 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ProtocolError
-from ottla.base.principal import Principal
+from ottla.base.principal import ANONYMOUS, Principal
 from ottla.base.resource_kinds import ResourceKind
 from ottla.broker.membership.membership import QuorumMembership
+from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.codec.primitives import Output
 from ottla.metadata.acls import (
     Acl,
@@ -19,6 +20,7 @@ from ottla.metadata.acls import (
 )
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import RequestHeader, encode_request, encode_response
+from ottla.protocol.messages import request_class
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.protocol.messages.alter_partition import (
     AlteredPartition,
@@ -42,6 +44,7 @@ from ottla.protocol.messages.create_topics import (
 )
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.protocol.messages.envelope import EnvelopeRequest
+from ottla.protocol.messages.fetch import FetchRequest
 from ottla.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -52,10 +55,13 @@ from ottla.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from ottla.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from ottla.protocol.messages.vote import VoteRequest
 from ottla.protocol.principal_data import encode_principal
-from ottla.server.dispatching.apis import APIS_OF, Door
+from ottla.server.dispatching.apis import APIS_OF, QUORUM_APIS, Door
+from ottla.server.dispatching.metering import Held
 from ottla.server.dispatching.request_context import Client
 from tests.support.asking import ADDRESS, CORRELATION_ID, Asker
 from tests.support.lonely_node import ME, LonelyNode, registration
+from tests.unit.server.authorization.row import error_codes
+from tests.unit.server.test_metering import Slow
 
 ALICE = Principal("User", "alice")
 BROKER = Principal("User", "broker")
@@ -409,6 +415,52 @@ def test_what_is_in_an_envelope_is_authorized_for_its_client_and_the_envelope_fo
     _allow(node, ALICE, Operation.CREATE, ResourceType.TOPIC, "t")
     response, _ = _enveloped(node, _creation("t"), 7, asker=asker)
     assert [one.error_code for one in response.topics] == [0]
+
+
+@pytest.fixture(scope="module")
+def guarded_node():
+    return LonelyNode(
+        authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        super_users="User:ANONYMOUS",
+    )
+
+
+@pytest.mark.parametrize("key", sorted(QUORUM_APIS))
+def test_what_nodes_ask_is_refused_to_whom_no_rule_allows_it(guarded_node, key):
+    asker = Asker(guarded_node.broker, client=Client(ADDRESS, "10.0.0.8", ALICE, "CONTROLLER"))
+
+    response = asker.ask(request_class(key)(), QUORUM_APIS[key].newest)
+
+    assert ErrorCode.CLUSTER_AUTHORIZATION_FAILED in error_codes(response)
+
+
+def test_the_metadata_log_is_refused_to_whom_no_rule_allows_it(guarded_node):
+    asker = Asker(guarded_node.broker, client=Client(ADDRESS, "10.0.0.8", ALICE, "CONTROLLER"))
+
+    response = asker.ask(FetchRequest(), 17)
+
+    assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_quotas_hold_back_who_asks_a_broker_and_no_broker_that_passes_it_on():
+    node = LonelyNode()
+    quota = QuotaAlteration(names=[("user", "ANONYMOUS")], limits={"request_percentage": 0.0001})
+    node.quorum.controller.alter_quotas([quota], lambda one: one, validate_only=False)
+    node.publish()
+
+    slow = Asker(node.broker, clock=Slow(), client=node.node.client)
+    client = Asker(node.broker, clock=Slow(), client=node.client.client)
+
+    _, outer = _enveloped(node, _creation("t"), 7, principal=ANONYMOUS, asker=slow)
+    later, output = client.send(_creation("u"), 7)
+    _pass_on(node)
+    node.broker.answers.take_answered(0.0)
+    assert later is not None
+    later, output = client.go_on(later)
+
+    assert outer.error_code == 0
+    assert isinstance(later, Held)
+    assert client.decode(_creation("u"), 7, output).throttle_time_ms > 0
 
 
 # What nodes ask
