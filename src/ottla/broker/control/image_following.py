@@ -39,7 +39,10 @@ from ottla.zookeeper.topics import PartitionState, ReplicaAssignment
 logger = logging.getLogger(__name__)
 
 MAX_PARTITIONS: Final = 8
-"""Partitions that become leader or follower, or are deleted, in one step."""
+"""Partitions that become leader or follower in one step."""
+
+MAX_DELETED: Final = 1
+"""Partitions that are deleted in one step: the name of each directory is synced by itself."""
 
 BY: Final = "the controller"
 
@@ -210,7 +213,7 @@ class ImageFollower:
         return gone
 
     def _stop(self, gone: Mapping[TopicPartition, StopOrder]) -> None:
-        for part in parts_in_turns(gone, MAX_PARTITIONS):
+        for part in parts_in_turns(gone, MAX_DELETED):
             order = StopReplica(orders={place: gone[place] for place in part})
             self._report(self._replicas.follow(order, self._read_time()).errors)
         self._replicas.save_stopped()
