@@ -5,7 +5,6 @@ image, and leave records to be appended. They return a result, or raise `ApiErro
 nothing. Kafka's counterpart: `QuorumController`.
 """
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import Final, TypeVar
@@ -40,8 +39,6 @@ from ottla.metadata.deciding.replica_directories import PlacedReplica
 from ottla.metadata.deciding.topics import NewTopic, TopicGrowth
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.image_changes import VersionedRecord
-
-logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -84,7 +81,7 @@ class ActiveController(AccessVerbs):
     ) -> None:
         self._parts = parts
         self._at = at
-        self._pending = PendingRecords(image, end_offset, epoch)
+        self._pending = PendingRecords(image, end_offset, epoch, parts.complain)
         super().__init__(AccessChanges(self._pending, parts.new_id))
         self._settings = SettingChanges(self._pending, parts.config)
         min_isr = parts.config().topic_defaults.min_insync_replicas
@@ -125,8 +122,8 @@ class ActiveController(AccessVerbs):
     def advance(self, at: Timestamps) -> None:
         """Notes the time, which the next verbs have, and does what is due."""
         self._at = at
-        for broker_id in self._nodes.fence_silent(at):
-            logger.info("broker %d is fenced: it was not heard within its session", broker_id)
+        for line in self._nodes.fence_silent(at):
+            self._parts.complain(line)
         self._duties.advance(at.monotonic_ms)
 
     def _all_duties(self) -> list[Duty]:

@@ -13,6 +13,7 @@ from ottla.base.timestamps import Timestamps
 from ottla.broker.controlling.outcomes import Outcome
 from ottla.broker.controlling.pending_records import PendingRecords
 from ottla.broker.controlling.topic_decisions import topic_defaults
+from ottla.broker.controlling.warnings import fenced_line
 from ottla.config.broker import BrokerConfig
 from ottla.metadata.deciding.controllers import ControllerRegistrationRequest, register_controller
 from ottla.metadata.deciding.features import FeatureUpdate, Quorum, update_features
@@ -86,13 +87,16 @@ class NodeChanges:
         defaults = topic_defaults(self._config())
         self._pending.write(unregister_broker(self._pending.image, broker_id, defaults))
 
-    def fence_silent(self, at: Timestamps) -> list[int]:
-        """Fences the brokers whose sessions have ended, and returns them."""
-        silent = self._sessions.ended(self._pending.image, at.monotonic_ms)
-        for broker_id in silent:
-            defaults = topic_defaults(self._config())
-            self._pending.write(fence(self._pending.image, broker_id, defaults))
-        return silent
+    def fence_silent(self, at: Timestamps) -> list[str]:
+        """Fences the brokers whose sessions have ended; returns a line about each."""
+        lines = []
+        for broker_id in self._sessions.ended(self._pending.image, at.monotonic_ms):
+            records = fence(self._pending.image, broker_id, topic_defaults(self._config()))
+            self._pending.write(records)
+            lines.append(
+                fenced_line(self._pending.image, broker_id, records, self._sessions.timeout_ms)
+            )
+        return lines
 
     @property
     def deadline_ms(self) -> float:

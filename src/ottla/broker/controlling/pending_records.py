@@ -11,6 +11,7 @@ from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.broker.controlling.warnings import unclean_line
 from ottla.broker.metadata.image_store import Decision, check_level
 from ottla.metadata.image import FIRST_WITH_TRANSACTIONS, MetadataImage
 from ottla.metadata.image_changes import VersionedRecord
@@ -26,13 +27,23 @@ MAX_TEXT_SIZE: Final = 1_000_000
 
 
 class PendingRecords:
-    """`image` has all that was decided, and `end_offset` is the offset of the next record."""
+    """`image` has all that was decided, and `end_offset` is the offset of the next record.
 
-    def __init__(self, image: MetadataImage, end_offset: int, epoch: int) -> None:
+    `complain` gets a line for people.
+    """
+
+    def __init__(
+        self,
+        image: MetadataImage,
+        end_offset: int,
+        epoch: int,
+        complain: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self.image = image
         self.end_offset = end_offset
         self._replay = MetadataReplay.of(image)
         self._replay.epoch = epoch
+        self._complain = complain
         self._batches: list[list[VersionedRecord]] = []
 
     @property
@@ -88,6 +99,9 @@ class PendingRecords:
         self._replay.end_offset = self.end_offset
         self.image = self._replay.image()
         self._replay.take_changes()  # which nobody here asks about
+        line = unclean_line(self.image, records)
+        if line is not None:
+            self._complain(line)
 
     def take_batches(self) -> list[list[VersionedRecord]]:
         """The batches since the last call, in the log's order; each is appended as one."""

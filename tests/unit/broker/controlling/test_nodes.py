@@ -4,13 +4,16 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.partitions import TopicPartition
 from ottla.base.principal import Principal
 from ottla.base.timestamps import Timestamps
+from ottla.metadata.altered_isr import AlteredIsr
 from ottla.metadata.brokers import BrokerRegistration, Endpoint
 from ottla.metadata.deciding.controllers import ControllerRegistrationRequest
 from ottla.metadata.deciding.features import FeatureUpdate
 from ottla.metadata.deciding.heartbeats import HeartbeatRequest
 from ottla.metadata.deciding.registration import RegistrationRequest
+from ottla.metadata.deciding.topics import NewTopic
 from ottla.metadata.levels import SUPPORTED
 from ottla.metadata.records import (
     BrokerRegistrationChangeRecord,
@@ -87,6 +90,34 @@ def test_a_broker_whose_session_ends_is_fenced_when_it_does():
     assert controller.image.brokers[2].is_fenced
     records = [record for batch in quorum.commit() for record, _ in batch]
     assert any(isinstance(one, BrokerRegistrationChangeRecord) for one in records)
+    assert quorum.complaints == ["broker 2 is fenced: it was not heard for 9 s"]
+
+
+def test_people_are_told_of_partitions_without_a_leader_and_of_leaders_that_may_lack_records():
+    quorum = AloneInQuorum()
+    epochs = {broker: _registered(quorum, broker) for broker in (1, 2)}
+    controller = quorum.controller
+    controller.create_topics(
+        [NewTopic(name="t", assignments={index: [2] for index in range(5)})], validate_only=False
+    )
+    controller.create_topics([NewTopic(name="u", assignments={0: [2, 1]})], validate_only=False)
+    topic = controller.image.topics["u"]
+    shrunk = AlteredIsr(
+        topic_id=topic.topic_id, partition=0, leader_epoch=0, partition_epoch=0, isr=(2,)
+    )
+    controller.alter_partition(2, epochs[2], [shrunk])
+
+    controller.advance(_at(5000))
+    controller.heartbeat(HeartbeatRequest(1, epochs[1], epochs[1]))
+    controller.advance(_at(9000))
+    controller.elect_leaders([TopicPartition("u", 0)], is_unclean=True)
+
+    assert quorum.complaints == [
+        "broker 2 is fenced: it was not heard for 9 s; without a leader until it is back: t-0, "
+        "t-1, t-2 and 3 more",
+        "u-0: no replica that was in sync is live, and another one leads "
+        "(unclean.leader.election.enable); records may be lost",
+    ]
 
 
 def test_a_second_process_with_a_live_brokers_id_is_refused_until_its_session_ends():
