@@ -105,6 +105,10 @@ class TopicMaker:
         self.end_offset += 1
         return self.end_offset - 1
 
+    def write(self, record: Message) -> None:
+        self._batches.append([(record, 0)])
+        self.end_offset += 1
+
     def look(self) -> list[str]:
         return sorted(self.names)
 

@@ -6,13 +6,14 @@ Kafka's counterpart: `MetadataLoader`.
 from collections.abc import Callable, Iterator
 from typing import Final
 
+from ottla.base.errors import CorruptionError
 from ottla.base.partitions import CLUSTER_METADATA, TopicPartition
 from ottla.metadata.changes import ImageChanges
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.log_files import LogReading, MetadataFile
 from ottla.quorum.log import QuorumLog
 from ottla.quorum.messages import SnapshotId
-from ottla.record.batch import iter_batches
+from ottla.record.batch import InvalidBatchError, iter_batches
 
 READ_SIZE: Final = 1 << 20
 PATH: Final = str(TopicPartition(CLUSTER_METADATA, 0))
@@ -64,13 +65,16 @@ class CommittedImage:
     def _steps_until(self, until: int) -> Iterator[None]:
         offset = self.end_offset
         content = bytes(self._log.read(offset, READ_SIZE))
-        size = 0
-        for batch in iter_batches(content, allow_torn_tail=True):
-            if batch.next_offset > until:
-                break
-            size += batch.size
-        assert size, f"offset {until} is committed, and there is no batch at {offset}"
-        path = f"{PATH} from offset {offset}"
+        path, size = f"{PATH} from offset {offset}", 0
+        try:
+            for batch in iter_batches(content, allow_torn_tail=True):
+                if batch.next_offset > until:
+                    break
+                size += batch.size
+        except InvalidBatchError as error:
+            raise CorruptionError(path, size, str(error)) from error
+        if not size:
+            raise CorruptionError(path, 0, f"no whole batch, though offset {until} is committed")
         file = MetadataFile(path=path, content=content[:size], offset=offset)
         return self._reading.steps(None, [file], may_be_torn=False)
 

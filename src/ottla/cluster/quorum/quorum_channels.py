@@ -68,6 +68,10 @@ class QuorumChannels:
             channel = self._channels[effect.node_id] = _Channel(self._parts, effect.node_id)
         channel.put(effect)
 
+    def silent(self) -> dict[int, str]:
+        """The nodes whose last request failed, and how."""
+        return {key: one.failure for key, one in self._channels.items() if one.failure}
+
     def drain(self, limit_s: float) -> None:
         """Waits until all that was sent is answered, or has failed, or the time is over."""
         clock = self._parts.clock
@@ -95,6 +99,8 @@ class _Channel:
         self._next: Send | None = None
         self._is_asking = False
         self._is_stopping = False
+        self.failure = ""
+        """Why the last request has no response."""
         self._refusal = ErrorCode.NONE
         """What people have been told of."""
         self.thread = Thread(target=self._run, name=f"ottla-quorum-to-{node_id}", daemon=True)
@@ -139,12 +145,13 @@ class _Channel:
         try:
             answer = self._ask(effect.endpoint, effect.request)
         except PeerError as error:
-            logger.debug("no answer of node %d: %s", self._node_id, error)
+            self.failure = str(error)
             return None
         except Exception:
             # If this thread ended, the node would be asked for nothing any more.
             logger.exception("could not read what node %d answered", self._node_id)
             return None
+        self.failure = ""
         return None if self._is_refused(effect, answer) else _detached(answer)
 
     def _ask(self, place: Place | None, request: Request) -> Response:

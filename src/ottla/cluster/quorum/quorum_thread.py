@@ -22,6 +22,7 @@ from ottla.base.values import dataclass
 from ottla.broker.metadata.quorum_snapshots import QuorumSnapshots, SnapshotWork
 from ottla.cluster.peers import Connect
 from ottla.cluster.quorum.committed_image import CommittedImage
+from ottla.cluster.quorum.complaints import Complaints
 from ottla.cluster.quorum.log_syncs import LogSyncs
 from ottla.cluster.quorum.quorum_channels import ChannelParts, QuorumChannels
 from ottla.cluster.quorum.snapshotting import Snapshotting
@@ -209,7 +210,7 @@ class QuorumThread(Generic[ControllerT]):
         self._leader = Known(0)
         self._notes = ElectionNotes()
         self._status = QuorumStatus(state="unattached")
-        self._complaint = ""
+        self._complaints = Complaints(parts.complain, self._channels.silent)
         self._is_unreadable = False
         """Whether committed records could not be replayed."""
         # The controller
@@ -304,7 +305,7 @@ class QuorumThread(Generic[ControllerT]):
             self._publish()
             self._tell_committed()
         self._begin_sync()
-        self._complain()
+        self._complaints.look(self._quorum, self._now())
         self._note_status()
 
     def _await_inputs(self) -> None:
@@ -468,18 +469,11 @@ class QuorumThread(Generic[ControllerT]):
         self._post(_Input(run, nothing))
 
     def _leader_changed(self, effect: LeaderChanged) -> None:
+        self._complaints.leader_changed(self._quorum, effect, self._leader)
         self._leader = self._quorum.node.known()
         self._has_news = True
         if self._controller is not None:
             self._give_up_controller()
-        if effect.leader_id is not None:
-            logger.info("node %d leads epoch %d of the quorum", effect.leader_id, effect.epoch)
-
-    def _complain(self) -> None:
-        complaint = self._quorum.take_complaint()
-        if complaint is not None and complaint != self._complaint:
-            self._complaint = complaint
-            self._parts.complain(f"the leader's answer was not taken: {complaint}")
 
     def _note_status(self) -> None:
         status = status_of(self._quorum, self._notes, self._committed.end_offset)
@@ -618,7 +612,9 @@ class QuorumThread(Generic[ControllerT]):
     def _resign(self) -> None:
         """Another voter may do better; the only one begins anew with what is committed."""
         self._not_before_ms = self._now().monotonic_ms + PAUSE_MS
+        self._complaints.gives_up = True
         self._act(self._quorum.resign)
+        self._complaints.gives_up = False
 
     def _tell_committed(self) -> None:
         committed = self._committed.end_offset

@@ -11,6 +11,7 @@ from ottla.base.errors import ApiError, StorageError
 from ottla.broker.metadata.log import SnapshotLimits
 from ottla.cli.main import cli
 from ottla.cluster.quorum.quorum_thread import Published
+from ottla.codec.schema import Message
 from ottla.protocol.api_keys import ApiKey
 from ottla.quorum.messages import AddVoter, RemoveVoter
 from ottla.quorum.voters import ReplicaKey, Voter
@@ -255,3 +256,23 @@ def change(quorum: QuorumNodes, request: AddVoter | RemoveVoter) -> None:
         return error is ErrorCode.NONE
 
     wait_until(is_done)
+
+
+class OfTheFuture(Message, api_key=99, versions="0"):
+    """A record that nobody knows here."""
+
+
+def test_a_node_that_cannot_read_what_is_committed_votes_and_does_not_lead(
+    quorum: QuorumNodes,
+) -> None:
+    quorum.create("a")
+    first = quorum.leader()
+    epoch = first.thread.status().epoch
+    first.thread.ask(lambda controller: controller.write(OfTheFuture()), print)
+    wait_until(lambda: all(one.complaints for one in quorum.up))
+    wait_until(lambda: first.thread.status().epoch > epoch + 1)
+    for one in quorum.up:
+        assert [line for line in one.complaints if "metadata record 99 of version 0" in line]
+        assert len(one.complaints) == 1
+        assert isinstance(one.ask(lambda controller: controller.look()), ApiError)
+        assert one.failures == []

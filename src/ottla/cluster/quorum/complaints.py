@@ -1,0 +1,73 @@
+"""What people are told of the quorum: each thing once, until it is over."""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from ottla.base.timestamps import Timestamps
+from ottla.quorum.effects import LeaderChanged
+from ottla.quorum.machine import Quorum
+from ottla.quorum.messages import Known
+
+logger = logging.getLogger(__name__)
+
+LONG_MS: Final = 10_000
+"""How long nobody must have led before people are told: elections take less."""
+
+
+class Complaints:
+    def __init__(
+        self, complain: Callable[[str], None], silent: Callable[[], Mapping[int, str]]
+    ) -> None:
+        """`silent` are the nodes whose last request failed, and how."""
+        self._complain = complain
+        self._silent = silent
+        self._refused_answer = ""
+        self._leaderless_ms: float | None = None
+        """Since when nobody has led."""
+        self._is_told = False
+        self.gives_up = False
+        """Whether this node resigns by itself."""
+
+    def look(self, quorum: Quorum, at: Timestamps) -> None:
+        """Called in each round."""
+        complaint = quorum.take_complaint()
+        if complaint is not None and complaint != self._refused_answer:
+            self._refused_answer = complaint
+            self._complain(f"the leader's answer was not taken: {complaint}")
+        if quorum.node.known().leader_id is not None:
+            self._leaderless_ms, self._is_told = None, False
+        elif self._leaderless_ms is None:
+            self._leaderless_ms = at.monotonic_ms
+        elif not self._is_told and at.monotonic_ms - self._leaderless_ms >= LONG_MS:
+            self._is_told = True
+            self._complain(self._nobody_leads(quorum))
+
+    def _nobody_leads(self, quorum: Quorum) -> str:
+        voters, silent = quorum.node.voters, self._silent()
+        # Of addresses in the settings nobody knows yet which node is there.
+        names = {one: f"node {one}" if one >= 0 else "a controller" for one in sorted(silent)}
+        reasons = [f"{name} does not answer ({silent[one]})" for one, name in names.items()]
+        line = f"nobody has led the quorum for {LONG_MS // 1000} s"
+        if reasons:
+            line += f": {', '.join(reasons)}"
+        if len(voters) > 1:
+            line += (
+                f"; {voters.majority} of its {len(voters)} voters must be up, and reach each other"
+            )
+        return line
+
+    def leader_changed(self, quorum: Quorum, effect: LeaderChanged, former: Known) -> None:
+        """`former` is what was known before."""
+        node = quorum.node
+        if effect.leader_id is not None:
+            logger.info("node %d leads epoch %d of the quorum", effect.leader_id, effect.epoch)
+        elif former.leader_id == node.own_id:
+            reason = "too few of the others have fetched from it in time"
+            if effect.epoch > former.epoch:
+                reason = f"epoch {effect.epoch} has begun"
+            elif not node.is_voter:
+                reason = "it is no voter any more"
+            elif self.gives_up:
+                reason = "it gives way to another voter"
+            logger.warning("this node leads the quorum no longer: %s", reason)

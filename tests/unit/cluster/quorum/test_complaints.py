@@ -1,0 +1,69 @@
+"""People are told what they can mend in a quorum, and once."""
+
+import logging
+
+import pytest
+
+from ottla.base.timestamps import Timestamps
+from ottla.cluster.quorum.complaints import Complaints
+from ottla.quorum.effects import LeaderChanged
+from ottla.quorum.election_state import ElectionState
+from ottla.quorum.log import lineage_of
+from ottla.quorum.machine import Quorum
+from ottla.quorum.messages import BeginQuorumEpoch, Known
+from ottla.quorum.options import QuorumOptions
+from ottla.quorum.voters import Endpoint, ReplicaKey, Voter, VoterHistory, VoterSet
+from tests.simulation.quorum_disk import MemoryDirectory
+
+PLACE = Endpoint("CONTROLLER", "n2", 9002)
+
+
+def at(monotonic_ms: float) -> Timestamps:
+    return Timestamps(now_ms=0, monotonic_ms=monotonic_ms)
+
+
+def started() -> Quorum:
+    voters = VoterSet.of(Voter(ReplicaKey(one), (PLACE,)) for one in (1, 2, 3))
+    options = QuorumOptions(key=ReplicaKey(1), cluster_id="c")
+    history = VoterHistory(0, voters)
+    quorum = Quorum(options, lineage_of(MemoryDirectory()), history, lambda _: 0)
+    quorum.start(ElectionState(), at(0))
+    return quorum
+
+
+def test_who_waits_long_for_a_leader_is_told_who_does_not_answer() -> None:
+    quorum, lines = started(), list[str]()
+    silent = {3: "n3:9003: Connection refused", -2: "n9:9009: no response within 2 s"}
+    complaints = Complaints(lines.append, lambda: silent)
+    for now_ms in (0, 5000, 9999):
+        complaints.look(quorum, at(now_ms))
+    assert lines == []
+    for now_ms in (10_000, 60_000):
+        complaints.look(quorum, at(now_ms))
+    assert lines == [
+        "nobody has led the quorum for 10 s: a controller does not answer "
+        "(n9:9009: no response within 2 s), node 3 does not answer (n3:9003: Connection refused); "
+        "2 of its 3 voters must be up, and reach each other"
+    ]
+    quorum.receive("p", BeginQuorumEpoch("c", ReplicaKey(1), 2, 1, (PLACE,)), at(61_000))
+    complaints.look(quorum, at(61_000))
+    assert len(lines) == 1
+
+
+@pytest.mark.parametrize(
+    ("effect", "gives_up", "line"),
+    [
+        (LeaderChanged(3, None), False, "too few of the others have fetched from it in time"),
+        (LeaderChanged(3, None), True, "it gives way to another voter"),
+        (LeaderChanged(4, None), False, "epoch 4 has begun"),
+        (LeaderChanged(4, 2), False, "node 2 leads epoch 4 of the quorum"),
+    ],
+)
+def test_a_leader_says_why_it_leads_no_longer(
+    effect: LeaderChanged, gives_up: bool, line: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    complaints = Complaints(print, dict)
+    complaints.gives_up = gives_up
+    with caplog.at_level(logging.INFO, logger="ottla"):
+        complaints.leader_changed(started(), effect, Known(3, 1))
+    assert [one.getMessage().endswith(line) for one in caplog.records] == [True]
