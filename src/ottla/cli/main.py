@@ -354,6 +354,14 @@ cluster_group = LazyGroup(
     {
         "up": ("ottla.cli.cluster.up:up_command", "Start a whole cluster on this machine."),
         "down": ("ottla.cli.cluster.up:down_command", "Stop a cluster on this machine."),
+        "format": (
+            "ottla.cli.cluster.format:format_command",
+            "Prepare the directories of a new node of a KRaft cluster.",
+        ),
+        "new-id": (
+            "ottla.cli.cluster.format:new_id_command",
+            "Print a random id for a new cluster.",
+        ),
         "status": (
             "ottla.cli.cluster.status:status_command",
             "Show brokers, leaders, in-sync replicas and their lag.",

@@ -29,7 +29,7 @@ from ottla.metadata.records import (
 from ottla.metadata.replay import MetadataReplay
 from ottla.record.batch import Batch, InvalidBatchError, batch_at
 from ottla.record.control import ControlRecordType, control_type
-from ottla.record.layout import MAGIC_POSITION
+from ottla.record.layout import LENGTH_END, MAGIC_POSITION
 from ottla.record.record import read_records
 
 ABOUT_NODES = frozenset(
@@ -45,6 +45,10 @@ ABOUT_NODES = frozenset(
     )
 )
 """Records about nodes, whose unknown versions are skipped: they have no topics and settings."""
+
+ZEROS_AT_END = 24
+"""More than a batch ends with, unless its last record does: ids of no directory are 16 each."""
+ZEROS_INSIDE = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +151,7 @@ class LogReading:
             try:
                 batch = _batch(file, position)
             except CorruptionError:
-                if may_be_torn and not _has_sound_batch(file.content, position + 1):
+                if may_be_torn and _is_torn(file.content, position):
                     return
                 raise
             wanted = file.offset if self.log_offset is None else self.log_offset
@@ -206,8 +210,22 @@ def _batch(file: MetadataFile, position: int) -> Batch:
     return batch
 
 
-def _has_sound_batch(content: bytes, position: int) -> bool:
-    """Whether any batch from here on is whole: what a power failure has torn is the last one."""
+def _is_torn(content: bytes, position: int) -> bool:
+    """Whether a power failure may have left this of batches that were not synced, and not damage of
+    one that was.
+
+    What was not written is zeros, up to where a later batch was; a flipped bit leaves none.
+    """
+    after = _next_sound(content, position + 1)
+    if after is None:
+        return True
+    lost = content[position:after]
+    zeros = len(lost) - len(lost.rstrip(b"\0"))
+    return not any(lost[:LENGTH_END]) or zeros >= ZEROS_AT_END or bytes(ZEROS_INSIDE) in lost
+
+
+def _next_sound(content: bytes, position: int) -> int | None:
+    """Where the next whole batch is."""
     while (found := content.find(b"\2", position + MAGIC_POSITION)) >= 0:
         position = found - MAGIC_POSITION
         try:
@@ -215,5 +233,5 @@ def _has_sound_batch(content: bytes, position: int) -> bool:
         except InvalidBatchError:
             position += 1
         else:
-            return True
-    return False
+            return position
+    return None
