@@ -242,12 +242,18 @@ def test_an_audit_is_equal_exactly_if_duckdb_finds_what_the_log_has(
     tmp_path: Path, place: tuple[str, Others], seed: int
 ) -> None:
     address, others = place
-    model = Model(tmp_path, address, seed)
+    check_every_step(Model(tmp_path, address, seed), others)
+
+
+def check_every_step(
+    model: Model, others: Others, jobs: Sequence[str] = JOBS, steps: int = STEPS
+) -> None:
+    """Does jobs at random, and compares the table and its audit with the log after each."""
     done = []
-    for _ in range(STEPS):
+    for _ in range(steps):
         if model.chance.random() < 0.5:
             model.append()
-        done.append(job := model.chance.choice(JOBS))
+        done.append(job := model.chance.choice(jobs))
         if job == "others":
             others(model.chance)
         else:

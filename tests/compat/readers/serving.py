@@ -1,9 +1,10 @@
-"""A REST catalog of Iceberg's own: `serving.py WAREHOUSE` prints its port, and serves until its
-standard input ends.
+"""A REST catalog of Iceberg's own: `serving.py WAREHOUSE [--spark]` prints its port, and serves
+until its standard input ends.
 
 It runs in `.venv-readers`. The requests are read, checked, carried out and answered by Iceberg's
 library in Java (`CatalogHandlers`, by which its own REST server is made); only HTTP is Python's.
-The catalog is its `InMemoryCatalog`.
+The catalog is its `InMemoryCatalog`. With `--spark` it is that of a Spark session, as `lake`, which
+runs the SQL that is posted to `/sql`: the runtime's own client for REST lacks a library.
 """
 
 import json
@@ -30,25 +31,11 @@ CODES = {
 class JavaCatalog:
     """The library's catalog, and its handlers of requests."""
 
-    def __init__(self, warehouse: str, jackson: Path) -> None:
-        from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
-        from reading import installed
-        from relocating import relocate
-
-        jars = installed("pyspark") / "jars"
-        relocate(jars, jackson)
-        runtime = installed("snowpark_connect_deps_iceberg").rglob(
-            "iceberg-spark-runtime-3.5_2.12*"
-        )
-        (bridge,) = jars.glob("py4j-*.jar")
-        path = ":".join(map(str, [*runtime, jackson, jars / "*"]))
-        port = launch_gateway(jarpath=str(bridge), classpath=path, die_on_exit=True)
-        parameters = GatewayParameters(port=port, auto_convert=True)
-        self._gateway = JavaGateway(gateway_parameters=parameters)
-        self._java = self._gateway.jvm
+    def __init__(self, gateway: Any, catalog: Any) -> None:
+        self._gateway = gateway
+        self._java = gateway.jvm
         self._iceberg = self._java.org.apache.iceberg
-        self._catalog = self._iceberg.inmemory.InMemoryCatalog()
-        self._catalog.initialize("behind", {"warehouse": warehouse})
+        self._catalog = catalog
         self._mapper = self._hidden("org.apache.iceberg.rest.RESTObjectMapper", "mapper")
 
     def config(self) -> str:
@@ -98,8 +85,57 @@ class JavaCatalog:
         return found.invoke(None, self._gateway.new_array(self._java.Object, 0))
 
 
-def serve(warehouse: str, jackson: Path) -> None:
-    catalog, lock = JavaCatalog(warehouse, jackson), Lock()
+def jars_with(jackson: Path) -> list[Path]:
+    """Iceberg's runtime for Spark, and what its wheel leaves out."""
+    from reading import installed
+    from relocating import relocate
+
+    relocate(installed("pyspark") / "jars", jackson)
+    found = installed("snowpark_connect_deps_iceberg").rglob("iceberg-spark-runtime-3.5_2.12*")
+    return [*found, jackson]
+
+
+def by_itself(warehouse: str, jackson: Path) -> JavaCatalog:
+    from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+    from reading import installed
+
+    jars = installed("pyspark") / "jars"
+    (bridge,) = jars.glob("py4j-*.jar")
+    path = ":".join(map(str, [*jars_with(jackson), jars / "*"]))
+    port = launch_gateway(jarpath=str(bridge), classpath=path, die_on_exit=True)
+    gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auto_convert=True))
+    catalog = gateway.jvm.org.apache.iceberg.inmemory.InMemoryCatalog()
+    catalog.initialize("behind", {"warehouse": warehouse})
+    return JavaCatalog(gateway, catalog)
+
+
+def of_spark(warehouse: str, jackson: Path) -> tuple[JavaCatalog, Any]:
+    """The catalog of a Spark session, and the session."""
+    from pyspark.sql import SparkSession
+
+    lake, iceberg = "spark.sql.catalog.lake", "org.apache.iceberg"
+    settings = {
+        "spark.driver.extraClassPath": ":".join(map(str, jars_with(jackson))),
+        lake: f"{iceberg}.spark.SparkCatalog",
+        f"{lake}.type": "hadoop",
+        f"{lake}.io-impl": f"{iceberg}.hadoop.HadoopFileIO",
+        f"{lake}.warehouse": warehouse,
+        f"{lake}.cache-enabled": "false",
+        "spark.sql.extensions": f"{iceberg}.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.ui.enabled": "false",
+    }
+    builder = SparkSession.builder.master("local[1]")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    manager = session._jsparkSession.sessionState().catalogManager()
+    catalog = manager.catalog("lake").icebergCatalog()
+    return JavaCatalog(session.sparkContext._gateway, catalog), session
+
+
+def serve(catalog: JavaCatalog, session: Any) -> None:
+    lock = Lock()
 
     class Handler(BaseHTTPRequestHandler):
         def log_message(self, *_: Any) -> None:
@@ -116,6 +152,8 @@ def serve(warehouse: str, jackson: Path) -> None:
             match parts, content:
                 case ["v1", "config"], None:
                     return catalog.config()
+                case ["sql"], str() if session is not None:
+                    return json.dumps(len(session.sql(content).collect()))
                 case ["v1", "namespaces"], str():
                     return catalog.create_namespace(content)
                 case ["v1", "namespaces", space, "tables"], str():
@@ -128,10 +166,13 @@ def serve(warehouse: str, jackson: Path) -> None:
 
         def _answer(self, ask: Any) -> None:
             from py4j.protocol import Py4JJavaError
+            from pyspark.errors import PySparkException
 
             try:
                 with lock:
                     code, text = 200, ask(self.path.partition("?")[0].strip("/").split("/"))
+            except PySparkException as error:
+                code, text = 400, str(error)
             except Py4JJavaError as error:
                 kind = error.java_exception.getClass().getSimpleName()
                 code = CODES.get(kind, 500)
@@ -153,4 +194,7 @@ def serve(warehouse: str, jackson: Path) -> None:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as directory:
-        serve(sys.argv[1], Path(directory) / "jackson.jar")
+        place = Path(directory, "jackson.jar")
+        is_sparks = "--spark" in sys.argv
+        made = of_spark if is_sparks else lambda *place: (by_itself(*place), None)
+        serve(*made(sys.argv[1], place))

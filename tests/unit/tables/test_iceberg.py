@@ -675,26 +675,3 @@ def test_partitions_are_transforms_that_readers_apply_and_a_change_is_a_new_spec
     )
     found = table.refresh().scan(row_filter="value.id = 1")
     assert len(found.to_arrow()) == sum(row["value"]["id"] == 1 for row in rows)
-
-
-def test_small_loads_merge_manifests_and_expire_snapshots_as_the_table_says(home: Path) -> None:
-    load_new(home)
-    load_new(home)
-    with catalog(home).load_table("shop.orders").transaction() as transaction:
-        transaction.set_properties({"commit.manifest.min-count-to-merge": "3"})
-    for _ in range(4):
-        load_new(home)
-    table = catalog(home).load_table("shop.orders")
-    assert len(table.snapshots()) == 6
-    assert [len(one.manifests(table.io)) for one in table.snapshots()] == [1, 2, 1, 2, 1, 2]
-    table.manage_snapshots().create_tag(table.snapshots()[1].snapshot_id, "kept").commit()
-    kept = {"history.expire.max-snapshot-age-ms": "0", "history.expire.min-snapshots-to-keep": "2"}
-    with table.transaction() as transaction:
-        transaction.set_properties(kept)
-    load_new(home)
-    after = catalog(home).load_table("shop.orders").snapshots()
-    assert [one.sequence_number for one in after] == [2, 5, 6, 7]
-    found = by_pyiceberg(home)
-    assert sorted(row["offset"] for row in found) == list(range(70))
-    opened = open_log(topic_options(str(home / "log"), "orders"))
-    assert audit(Table(TABLE), opened, "orders", compare_all=True).is_equal

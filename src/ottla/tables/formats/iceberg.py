@@ -378,7 +378,15 @@ class IcebergLog:
         ]
 
     def _relative(self, location: str) -> str:
-        return location.removeprefix(f"{self._location}/")
+        """A file's path below the table; Spark writes `file:/lake`, where others have
+        `file:///lake`.
+        """
+        if location.startswith(f"{self._location}/"):
+            return location[len(self._location) + 1 :]
+        own, other = local_path(self._location), local_path(location)
+        if own is None or other is None or not other.startswith(f"{own}/"):
+            return location
+        return other[len(own) + 1 :]
 
     def _table(self) -> Table | None:
         try:
