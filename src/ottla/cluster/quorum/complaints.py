@@ -8,6 +8,7 @@ from ottla.base.timestamps import Timestamps
 from ottla.quorum.effects import LeaderChanged
 from ottla.quorum.machine import Quorum
 from ottla.quorum.messages import Known
+from ottla.quorum.roles import Follower, Leader
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +36,9 @@ class Complaints:
         if complaint is not None and complaint != self._refused_answer:
             self._refused_answer = complaint
             self._complain(f"the leader's answer was not taken: {complaint}")
-        if quorum.node.known().leader_id is not None:
+        role = quorum.role
+        # Who stands for election in vain goes back to a leader that may be gone.
+        if isinstance(role, Leader) or (isinstance(role, Follower) and role.has_fetched):
             self._leaderless_ms, self._is_told = None, False
         elif self._leaderless_ms is None:
             self._leaderless_ms = at.monotonic_ms

@@ -145,7 +145,7 @@ class _Channel:
         try:
             answer = self._ask(effect.endpoint, effect.request)
         except PeerError as error:
-            self.failure = str(error)
+            self.failure = str(error).partition("; ")[0]  # without a hint for clients
             return None
         except Exception:
             # If this thread ended, the node would be asked for nothing any more.

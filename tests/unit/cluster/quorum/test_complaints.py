@@ -4,13 +4,14 @@ import logging
 
 import pytest
 
+from ottla.base.error_codes import ErrorCode
 from ottla.base.timestamps import Timestamps
 from ottla.cluster.quorum.complaints import Complaints
-from ottla.quorum.effects import LeaderChanged
+from ottla.quorum.effects import LeaderChanged, Send
 from ottla.quorum.election_state import ElectionState
 from ottla.quorum.log import lineage_of
 from ottla.quorum.machine import Quorum
-from ottla.quorum.messages import BeginQuorumEpoch, Known
+from ottla.quorum.messages import BeginQuorumEpoch, FetchAnswer, Known
 from ottla.quorum.options import QuorumOptions
 from ottla.quorum.voters import Endpoint, ReplicaKey, Voter, VoterHistory, VoterSet
 from tests.simulation.quorum_disk import MemoryDirectory
@@ -45,9 +46,19 @@ def test_who_waits_long_for_a_leader_is_told_who_does_not_answer() -> None:
         "(n9:9009: no response within 2 s), node 3 does not answer (n3:9003: Connection refused); "
         "2 of its 3 voters must be up, and reach each other"
     ]
-    quorum.receive("p", BeginQuorumEpoch("c", ReplicaKey(1), 2, 1, (PLACE,)), at(61_000))
-    complaints.look(quorum, at(61_000))
+    effects = quorum.receive("p", BeginQuorumEpoch("c", ReplicaKey(1), 2, 1, (PLACE,)), at(61_000))
+    (sent,) = [one for one in effects if isinstance(one, Send)]
+    quorum.answered(sent.number, FetchAnswer(ErrorCode.NONE, Known(1, 2, PLACE), 0, 0), at(61_100))
+    complaints.look(quorum, at(61_100))
     assert len(lines) == 1
+    now_ms = 61_100.0
+    while now_ms < 80_000:
+        now_ms = max(quorum.deadline_ms, now_ms + 1)
+        for one in quorum.advance(at(now_ms)):
+            if isinstance(one, Send):
+                quorum.answered(one.number, None, at(now_ms))
+        complaints.look(quorum, at(now_ms))
+    assert len(lines) == 2
 
 
 @pytest.mark.parametrize(
