@@ -26,6 +26,7 @@ def closest_replica(
         if broker in leading.isr.committed
         and (known := brokers.get(broker)) is not None
         and known.rack == rack
+        and not known.is_fenced
         and replica.log_start_offset <= fetch_offset <= replica.log_end_offset
     ]
     return max(found)[2] if found else None

@@ -12,6 +12,7 @@ from ottla.broker.replication.effects import BecameFollower, MoveHighWatermark
 from ottla.broker.replication.fetches import Fetch
 from ottla.broker.replication.leading import Leading
 from ottla.broker.replication.replica_manager import Applied, ReplicaManager, ReplicaOptions
+from ottla.broker.replication.replica_selector import closest_replica
 from ottla.controller.events import AlteredAnswer, AlteredIsr
 from ottla.controller.requests import LeaderAndIsr, PartitionOrder
 from ottla.metadata.brokers import BrokerRegistration
@@ -200,3 +201,13 @@ def test_a_leader_that_loses_a_partition_by_its_own_change_waits_for_the_image()
     broker.manager.tick(0)
     assert broker.asked() is None
     assert broker.leading.isr.maximal == {1, 2, 3}
+
+
+def test_consumers_are_not_sent_to_a_replica_whose_broker_is_fenced() -> None:
+    broker = Broker()
+    broker.image((1, 2), 10)
+    broker.fetch(OTHER, 0)
+    broker.registered(OTHER, rack="b")
+    assert closest_replica(broker.leading, "b", 0, broker.store.image.brokers) == OTHER
+    broker.registered(OTHER, rack="b", is_fenced=True)
+    assert closest_replica(broker.leading, "b", 0, broker.store.image.brokers) is None
