@@ -31,7 +31,7 @@ help:
 	@echo "make fuzz    garbage for all that reads what a peer sends, guided by coverage: make fuzz SECONDS=600"
 	@echo "make fairness  that nothing holds others up: the largest request of each API, and state that has grown a lot"
 	@echo "make crash   the crash loops at length, and trials of real clients against a broker that is killed: make crash SECONDS=600"
-	@echo "make sim     one simulated run, of a consumer group by default: make sim SEED=7 [PROTOCOL=consumer|transactions|readers|cluster|replicas|tiers|quorum]; of clusters also SEED=0-9999"
+	@echo "make sim     one simulated run, of a consumer group by default: make sim SEED=7 [PROTOCOL=consumer|transactions|readers|cluster|kraft|replicas|tiers|quorum]; of clusters also SEED=0-9999"
 	@echo "make site    the documents as a web site, in build/site"
 	@echo "make clean   remove the environment and the demo's data"
 

@@ -2,10 +2,11 @@
 
 `make sim SEED=n PROTOCOL=consumer` is one of the new group protocol, `PROTOCOL=transactions` one of
 transactional producers, `PROTOCOL=readers` runs of readers beside a log that changes, and
-`PROTOCOL=cluster` one of brokers with a controller, `PROTOCOL=replicas` the same with real logs,
+`PROTOCOL=cluster` two of brokers with a controller, over ZooKeeper and with KRaft, of which
+`PROTOCOL=kraft` is the second, `PROTOCOL=replicas` one over ZooKeeper with real logs,
 `PROTOCOL=tiers` one of brokers that share a remote tier, and `PROTOCOL=quorum` one of voters of
 KRaft.
-Of these four `make sim SEED=0-9999` tries all seeds of a range, on all cores.
+Of these five `make sim SEED=0-9999` tries all seeds of a range, on all cores.
 """
 
 import logging
@@ -24,6 +25,7 @@ from ottla.testing.history.lines import format_operation
 from tests.simulation.cluster_world import World as ClusterWorld
 from tests.simulation.consumer_world import ConsumerWorld
 from tests.simulation.group_world import World
+from tests.simulation.kraft_world import World as KRaftWorld
 from tests.simulation.quorum_world import World as QuorumWorld
 from tests.simulation.readers_world import STEPS, ReadersWorld
 from tests.simulation.tier_world import TierWorld
@@ -70,8 +72,25 @@ def simulate_readers(number: int) -> None:
     print(f"seed {number}: {dict(counts)}, all invariants hold")
 
 
+class BothWorlds:
+    """A cluster over ZooKeeper, then one by itself."""
+
+    def __init__(self, seed: int) -> None:
+        self._worlds = ClusterWorld(seed), KRaftWorld(seed)
+
+    def run(self) -> None:
+        for world in self._worlds:
+            world.run()
+
+    @property
+    def counts(self) -> Counter[str]:
+        first, second = self._worlds
+        return first.counts + second.counts
+
+
 WORLDS: dict[str, Callable[[int], Any]] = {
-    "cluster": partial(ClusterWorld, has_real_logs=False),
+    "cluster": BothWorlds,
+    "kraft": KRaftWorld,
     "replicas": partial(ClusterWorld, has_real_logs=True),
     "tiers": TierWorld,
     "quorum": QuorumWorld,
