@@ -262,7 +262,7 @@ class MetadataLog:
         first = [] if log.log_end_offset else first_records(self._found, RELEASE_LEVEL)
         quorum_state = QuorumStateFile(self._file_system, self._directory.health)
         known = quorum_state.find()
-        known_epoch = 0 if known is None else known.election.epoch
+        known_epoch = 0 if known is None else known.epoch
         epoch = max(self._found.epoch, known_epoch) + 1
         kraft_version = 0 if known is None else known.version
         directory_id = self._directory.directory_id if kraft_version else None

@@ -128,7 +128,7 @@ def _is_first_voter(elections: QuorumStateFile, history: VoterHistory, own: Vote
     found = elections.find()
     if history.voters or found is None:
         return False
-    if found.election.leader_id == own.key.id and not found.voter_ids:
+    if found.leader_id == own.key.id and not found.voter_ids:
         return True  # a power failure has kept the file, and not the record of the voters
     if own.key.id not in found.voter_ids:
         return False

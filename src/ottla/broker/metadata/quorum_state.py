@@ -4,17 +4,12 @@ Format page: docs/format/quorum-state.md; `quorum.election_state` has the conten
 counterpart: `FileQuorumStateStore`.
 """
 
-from ottla.base.errors import CorruptionError
-from ottla.base.files import FileSystem, join, read_file, replace_file
-from ottla.quorum.election_state import (
-    ElectionState,
-    QuorumState,
-    encode_election_state,
-    parse_quorum_state,
-)
+from ottla.base.files import FileSystem, join, replace_file
+from ottla.metadata.quorum_state import QuorumState
+from ottla.quorum.election_state import ElectionState, election_in, encode_election_state
 from ottla.quorum.voters import VoterSet
 from ottla.storage.files.directory_health import DirectoryHealth
-from ottla.storage.files.metadata_files import QUORUM_STATE, metadata_folder
+from ottla.storage.files.metadata_files import QUORUM_STATE, find_quorum_state, metadata_folder
 
 
 class QuorumStateFile:
@@ -23,19 +18,13 @@ class QuorumStateFile:
     def __init__(self, file_system: FileSystem, health: DirectoryHealth) -> None:
         self._file_system = file_system
         self._health = health
-        self._folder = metadata_folder(health.directory)
-        self.path = join(self._folder, QUORUM_STATE)
+        self.path = join(metadata_folder(health.directory), QUORUM_STATE)
         self.was_used = True
         """Whether the directory may have voted before, so that the file must not be missing."""
 
     def find(self) -> QuorumState | None:
         """What the file says; `None` if there is none. Raises `CorruptionError` and `OSError`."""
-        try:
-            if QUORUM_STATE in self._file_system.list_others(self._folder):
-                raise CorruptionError(self.path, 0, "not a regular file")
-            return parse_quorum_state(read_file(self._file_system, self.path), self.path)
-        except FileNotFoundError:
-            return None
+        return find_quorum_state(self._file_system, self._health.directory)
 
     def read(self) -> ElectionState | None:
         """What the file says; without one `ElectionState()` in a directory that was never used, and
@@ -44,7 +33,7 @@ class QuorumStateFile:
         with self._health.guarding():
             found = self.find()
         if found is not None:
-            return found.election
+            return election_in(found)
         return None if self.was_used else ElectionState()
 
     def write(self, state: ElectionState, kraft_version: int, voters: VoterSet) -> None:

@@ -3,7 +3,6 @@
 Format page: docs/format/cluster-metadata.md. Kafka's counterpart: `KafkaMetadataLog`.
 """
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -23,6 +22,7 @@ from ottla.storage.files.filenames import (
 if TYPE_CHECKING:  # Lazy: most readers meet no metadata log, and need not load its codec.
     from ottla.metadata.image import MetadataImage
     from ottla.metadata.log_files import MetadataFile, ReadLog
+    from ottla.metadata.quorum_state import QuorumState
 
 SNAPSHOT_NAME = lazy_pattern(r"(\d{20})-(\d{10})\.checkpoint")
 SEGMENT_NAME = lazy_pattern(r"(\d{20})\.log")
@@ -39,31 +39,24 @@ def has_metadata_log(file_system: FileSystem, directory: str) -> bool:
     return status is not None and status.is_directory
 
 
-def read_quorum_state(file_system: FileSystem, directory: str) -> dict[str, object]:
-    """The fields of `quorum-state`, none without the file; raises `CorruptionError`."""
-    path = join(metadata_folder(directory), QUORUM_STATE)
-    if QUORUM_STATE in file_system.list_others(metadata_folder(directory)):
-        raise CorruptionError(path, 0, "not a regular file")
+def find_quorum_state(file_system: FileSystem, directory: str) -> "QuorumState | None":
+    """What `quorum-state` says; `None` without it. Raises `CorruptionError` and `OSError`."""
+    from ottla.metadata.quorum_state import parse_quorum_state
+
+    folder = metadata_folder(directory)
+    path = join(folder, QUORUM_STATE)
     try:
-        fields = json.loads(read_file(file_system, path))
+        if QUORUM_STATE in file_system.list_others(folder):
+            raise CorruptionError(path, 0, "not a regular file")
+        return parse_quorum_state(read_file(file_system, path), path)
     except FileNotFoundError:
-        return {}
-    except ValueError as error:
-        raise CorruptionError(path, 0, f"not a quorum state ({error})") from error
-    if not isinstance(fields, dict):
-        raise CorruptionError(path, 0, "not a quorum state")
-    return fields
+        return None
 
 
-def voters_of(file_system: FileSystem, directory: str) -> set[int]:
+def voters_of(file_system: FileSystem, directory: str) -> frozenset[int]:
     """The voters that `quorum-state` names; raises `CorruptionError`."""
-    fields = read_quorum_state(file_system, directory)
-    voters = fields.get("currentVoters") or []
-    try:
-        return {int(one["voterId"]) for one in voters}  # type: ignore[attr-defined]
-    except (TypeError, KeyError, ValueError) as error:
-        path = join(metadata_folder(directory), QUORUM_STATE)
-        raise CorruptionError(path, 0, f"not a quorum state ({error!r})") from error
+    found = find_quorum_state(file_system, directory)
+    return frozenset() if found is None else found.voter_ids
 
 
 def metadata_size(file_system: FileSystem, directory: str) -> int:

@@ -12,7 +12,6 @@ from ottla.storage.files.metadata_files import (
     metadata_file_sizes,
     metadata_folder,
     read_metadata_log,
-    read_quorum_state,
     voters_of,
 )
 from ottla.testing import CrashMode, FakeFileSystem
@@ -92,7 +91,7 @@ def test_sizes_change_with_the_log() -> None:
 def test_the_voters_are_read_and_damage_of_their_file_is_named() -> None:
     files = killed()
     assert voters_of(files, "/d") == {1}
-    state = read_quorum_state(files, "/d")
+    state = json.loads(read_file(files, QUORUM))
     state["currentVoters"] = [{"voterId": 1}, {"voterId": 2}]
     replace_file(files, QUORUM, json.dumps(state).encode())
     assert voters_of(files, "/d") == {1, 2}
@@ -100,6 +99,7 @@ def test_the_voters_are_read_and_damage_of_their_file_is_named() -> None:
         b"",
         b"[]",
         b'{"currentVoters": [5]}',
+        b'{"leaderId":-1,"leaderEpoch":1,"votedId":-1,"currentVoters":[5],"data_version":0}',
         b'{"currentVoters": [{"voterId": "x"}]}',
     ):
         replace_file(files, QUORUM, content)
