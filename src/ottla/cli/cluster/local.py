@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -240,24 +240,26 @@ def _unknown_to(one: LocalBroker, cluster: LocalCluster) -> str:
 # Stopping
 
 
-def stop_brokers(brokers: Iterable[LocalBroker], patience_s: float) -> list[int]:
-    """Stops brokers one after the other, so that each can hand its leaderships over.
+def stop_brokers(cluster: LocalCluster, patience_s: float) -> list[int]:
+    """Stops brokers one after the other, so that each can hand its leaderships over; those that
+    are their own controllers together, because no majority would be left to let the last ones go.
 
     Returns those still running.
     """
     deadline_s = time.monotonic() + patience_s
+    running = [(one, owner) for one in cluster.brokers if (owner := one.owner) is not None]
+    parts = [running] if cluster.quorum else [[one] for one in running]
     left = []
-    for one in brokers:
-        owner = one.owner
-        if owner is None:
-            continue
-        with suppress(ProcessLookupError):
-            os.kill(owner.pid, signal.SIGTERM)
-        while (now := one.owner) is not None and now.pid == owner.pid:
-            if time.monotonic() >= deadline_s:
-                left.append(one.broker)
-                break
-            time.sleep(LOOK_S)
+    for part in parts:
+        for _, owner in part:
+            with suppress(ProcessLookupError):
+                os.kill(owner.pid, signal.SIGTERM)
+        for broker, owner in part:
+            while (now := broker.owner) is not None and now.pid == owner.pid:
+                if time.monotonic() >= deadline_s:
+                    left.append(broker.broker)
+                    break
+                time.sleep(LOOK_S)
     return left
 
 

@@ -220,7 +220,7 @@ def down_command(folder: Path, timeout: str, output: Output) -> None:
     if not running and not cluster.zookeeper_runs:
         click.echo(f"nothing runs in {folder}", err=True)
         sys.exit(1)
-    left = stop_brokers(running, patience_s)
+    left = stop_brokers(cluster, patience_s)
     if left:
         click.echo(f"ottla: not ended in {timeout}: broker {', '.join(map(str, left))}", err=True)
         sys.exit(EXIT_TIMED_OUT)

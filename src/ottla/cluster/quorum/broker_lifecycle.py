@@ -74,6 +74,8 @@ class LifecycleOptions:
     incarnation_id: Uuid
     endpoints: tuple[Endpoint, ...]
     features: Mapping[str, tuple[int, int]]
+    controllers: str = "controller.quorum.bootstrap.servers"
+    """The setting that names them."""
     rack: str | None = None
     directories: tuple[Uuid, ...] = ()
     previous_epoch: int = NO_EPOCH
@@ -156,7 +158,8 @@ class BrokerLifecycle:
         options, refusal = self._options, self._last_refusal
         if self.epoch != NO_EPOCH or now_ms < self._give_up_ms:
             return
-        reason = "no controller has answered" if refusal is None else _reason(refusal, options)
+        silent = f"no controller has answered; start one, or correct {options.controllers}"
+        reason = silent if refusal is None else _reason(refusal, options)
         self.failure = (
             f"node {options.broker_id} could not register as a broker within "
             f"initial.broker.registration.timeout.ms={options.registration_timeout_ms}: {reason}"

@@ -6,7 +6,7 @@ counterparts: `SharedServer`, `BrokerServer`, `ControllerServer`.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from threading import Event
@@ -58,6 +58,7 @@ logger = logging.getLogger(__name__)
 LONGEST_LEAVE_MS: Final = 300_000
 """How long leaderships may take to move, as in Kafka (`BrokerServer.shutdown`)."""
 
+SHORTEST_STAY_MS: Final = 300
 LONGEST_STAY_MS: Final = 5_000
 STAY_S: Final = 0.05
 """How long a controller that leaves stays for others, and how often it looks."""
@@ -380,11 +381,14 @@ class QuorumBroker:
             self._stay_for_others()
 
     def _stay_for_others(self) -> None:
-        """Returns when no other broker leaves, or who leads the quorum has left."""
-        until_ms, leader_id = self._clock.monotonic_ms() + LONGEST_STAY_MS, self._leader_id()
-        while self._clock.monotonic_ms() < until_ms and self._leader_id() == leader_id:
+        """Returns when no other broker leaves. Those that leave at the same time may not have said
+        so yet, and have to hear what is committed.
+        """
+        begun_ms = self._clock.monotonic_ms()
+        while (stayed_ms := self._clock.monotonic_ms() - begun_ms) < LONGEST_STAY_MS:
             brokers = self._parts.publisher.image.brokers
-            if not others_leave(brokers, self.node_id):
+            others = [one for broker_id, one in brokers.items() if broker_id != self.node_id]
+            if not others or (stayed_ms >= SHORTEST_STAY_MS and not any(map(is_leaving, others))):
                 return
             self._stopped.wait(STAY_S)
 
@@ -428,13 +432,9 @@ class QuorumBroker:
         logger.info("broker %d is %s", self.node_id, state.name)
 
 
-def others_leave(brokers: Mapping[int, BrokerRegistration], node_id: int) -> bool:
-    """Whether another broker waits for the controller to let it stop."""
-    return any(
-        one.is_shutting_down and not one.is_fenced
-        for broker_id, one in brokers.items()
-        if broker_id != node_id
-    )
+def is_leaving(broker: BrokerRegistration) -> bool:
+    """Whether it waits for the controller to let it stop."""
+    return broker.is_shutting_down and not broker.is_fenced
 
 
 def _failed(directories: Sequence[LogDirectory]) -> tuple[Uuid, ...]:

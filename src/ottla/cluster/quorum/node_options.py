@@ -123,6 +123,7 @@ def lifecycle_options(
         incarnation_id=incarnation_id,
         endpoints=place.endpoints,
         features=SUPPORTED,
+        controllers=_controllers_text(config),
         rack=config.broker_rack or None,
         directories=tuple(one.directory_id for one in directories if one.directory_id is not None),
         previous_epoch=previous_epoch(directories),
@@ -130,6 +131,12 @@ def lifecycle_options(
         session_timeout_ms=config.broker_session_timeout_ms,
         registration_timeout_ms=config.initial_broker_registration_timeout_ms,
     )
+
+
+def _controllers_text(config: BrokerConfig) -> str:
+    """The setting that names the controllers, as it was given."""
+    voters, servers = config.controller_quorum_voters, config.controller_quorum_bootstrap_servers
+    return f"{VOTERS}={','.join(voters)}" if voters else f"{BOOTSTRAP}={','.join(servers)}"
 
 
 def previous_epoch(directories: Sequence[LogDirectory]) -> int:

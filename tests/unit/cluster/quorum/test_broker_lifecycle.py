@@ -31,6 +31,7 @@ OPTIONS = LifecycleOptions(
     incarnation_id=id_of(70),
     endpoints=(Endpoint(listener="OUT", host="h", port=9092, security_protocol="SASL_SSL"),),
     features={"metadata.version": (7, 30), "group.version": (0, 1), "later.version": (0, 0)},
+    controllers="controller.quorum.voters=1@h:9093",
     rack="r1",
     directories=(id_of(72), id_of(71)),
     previous_epoch=41,
@@ -207,7 +208,9 @@ def test_who_reaches_no_controller_gives_up_and_one_that_was_registered_never_do
     driven.unanswered()
     assert driven.lifecycle.next_request(1, 5000.0) is None
     assert driven.lifecycle.failure is not None
-    assert driven.lifecycle.failure.endswith("no controller has answered")
+    assert driven.lifecycle.failure.endswith(
+        "no controller has answered; start one, or correct controller.quorum.voters=1@h:9093"
+    )
 
     known = running()
     for _ in range(30):

@@ -17,7 +17,7 @@ from ottla.broker.metadata.formatting import FormatOptions, format_directories
 from ottla.broker.startup.opening import BrokerOptions
 from ottla.cluster.place import Place
 from ottla.cluster.quorum.broker_lifecycle import BrokerState
-from ottla.cluster.quorum.joining import QuorumBroker, Told, others_leave
+from ottla.cluster.quorum.joining import QuorumBroker, Told, is_leaving
 from ottla.config.broker import BrokerConfig, broker_config
 from ottla.metadata.brokers import BrokerRegistration, Endpoint
 from ottla.metadata.deciding.features import feature_records, new_features
@@ -223,9 +223,7 @@ def test_a_lost_metadata_log_is_not_begun_again() -> None:
         raise AssertionError("it must not start")
 
 
-def test_a_controller_stays_for_brokers_that_wait_to_stop() -> None:
-    staying = BrokerRegistration(endpoints=())
-    leaving = BrokerRegistration(endpoints=(), is_shutting_down=True)
-    gone = BrokerRegistration(endpoints=(), is_shutting_down=True, is_fenced=True)
-    assert others_leave({ME: gone, 8: leaving}, ME)
-    assert not others_leave({ME: leaving, 8: gone, 9: staying}, ME)
+def test_a_broker_leaves_until_the_controller_has_let_it_go() -> None:
+    assert is_leaving(BrokerRegistration(endpoints=(), is_shutting_down=True))
+    assert not is_leaving(BrokerRegistration(endpoints=(), is_shutting_down=True, is_fenced=True))
+    assert not is_leaving(BrokerRegistration(endpoints=()))
