@@ -4,7 +4,12 @@ import pytest
 
 from ottla.base.addresses import Address
 from ottla.config.broker import broker_config
-from ottla.config.listeners import Listener, client_listeners, inter_broker_listener
+from ottla.config.listeners import (
+    Listener,
+    client_listeners,
+    controller_listeners,
+    inter_broker_listener,
+)
 from ottla.config.setting import SettingError
 
 
@@ -147,3 +152,17 @@ def test_a_listener_has_settings_of_its_own_over_those_of_all() -> None:
 def test_a_setting_of_one_listener_is_checked_as_that_of_all() -> None:
     with pytest.raises(SettingError, match=r"listener.name.outside.ssl.client.auth=maybe: one of"):
         broker_config({"listener.name.outside.ssl.client.auth": "maybe"})
+
+
+def test_a_controllers_listener_needs_no_row_in_the_default_map_as_brokers_describe_it() -> None:
+    default = "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT"
+    values = {
+        "process.roles": "broker,controller",
+        "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+        "controller.listener.names": "CONTROLLER",
+    }
+    for described in ({}, {"listener.security.protocol.map": default}):
+        config = broker_config(values | described)
+        (listener,) = controller_listeners(config)
+        assert (listener.name, listener.protocol) == ("CONTROLLER", "PLAINTEXT")
+        assert [one.name for one in client_listeners(config)] == ["PLAINTEXT"]
