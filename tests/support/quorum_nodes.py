@@ -14,7 +14,7 @@ from threading import Event
 from typing import Any, TypeVar
 
 from ottla.base.clock import SystemClock, read_clock
-from ottla.base.errors import ApiError, UnreachableError
+from ottla.base.errors import ApiError, UnreachableError, UserError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.timestamps import Timestamps
 from ottla.broker.metadata.log import SnapshotLimits
@@ -132,6 +132,8 @@ class Node:
         self.directory_id: Uuid = id_of(100 + node_id) if quorum.is_dynamic else ZERO_UUID
         self.is_up = False
         self.is_cut_off = False
+        self.refusal: str | None = None
+        """Why it cannot have a controller."""
         self.newest: dict[ApiKey, int] = {}
         """The versions that it knows, where they are not the newest."""
         self.complaints: list[str] = []
@@ -139,6 +141,12 @@ class Node:
         self.published: list[Published] = []
 
     def start(self) -> None:
+        self.open()
+        self.is_up = True
+        self.thread.start()
+
+    def open(self) -> None:
+        """Has a thread that is not started yet."""
         quorum = self.quorum
         self.published = []
         self.files = BreakableFileSystem(self.disk)
@@ -171,14 +179,19 @@ class Node:
                 connect=partial(_Connection, quorum, self),
                 clock=SystemClock(),
                 random_below=Random(self.id).randrange,
-                new_controller=TopicMaker if self.is_controller else None,
+                new_controller=self._new_controller if self.is_controller else None,
                 complain=self.complaints.append,
                 failed=self.failures.append,
             )
         )
         self.thread.follow(self.published.append)
-        self.is_up = True
-        self.thread.start()
+
+    def _new_controller(
+        self, image: MetadataImage, end_offset: int, epoch: int, at: Timestamps
+    ) -> TopicMaker:
+        if self.refusal is not None:
+            raise UserError(self.refusal)
+        return TopicMaker(image, end_offset, epoch, at)
 
     def stop(self) -> None:
         """As at the end of a process that has time for it."""

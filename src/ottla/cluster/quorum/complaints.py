@@ -23,7 +23,7 @@ class Complaints:
         """`silent` are the nodes whose last request failed, and how."""
         self._complain = complain
         self._silent = silent
-        self._refused_answer = ""
+        self._refused_answer = self._refused_office = ""
         self._leaderless_ms: float | None = None
         """Since when nobody has led."""
         self._is_told = False
@@ -59,6 +59,11 @@ class Complaints:
                 f"; {voters.majority} of its {len(voters)} voters must be up, and reach each other"
             )
         return line
+
+    def cannot_decide(self, reason: str) -> None:
+        if reason != self._refused_office:
+            self._refused_office = reason
+            self._complain(f"this node cannot be the controller: {reason}")
 
     def leader_changed(self, quorum: Quorum, effect: LeaderChanged, former: Known) -> None:
         """`former` is what was known before."""

@@ -16,7 +16,7 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from ottla.base.clock import Clock, read_clock
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, CorruptionError, StorageError
+from ottla.base.errors import ApiError, CorruptionError, OttlaError, StorageError
 from ottla.base.timestamps import Timestamps
 from ottla.base.values import dataclass
 from ottla.broker.metadata.quorum_snapshots import QuorumSnapshots, SnapshotWork
@@ -65,7 +65,10 @@ SHORTEST_MS: Final = 1.0
 """The least time to wait for what comes next."""
 
 PAUSE_MS: Final = 1000.0
-"""The time before a controller is made again, after one could not be made."""
+LONG_PAUSE_MS: Final = 10_000.0
+"""The time before a controller is made again after one has failed; the longer one where no other
+voter can do it.
+"""
 
 
 class Deciding(Protocol):
@@ -226,6 +229,9 @@ class QuorumThread(Generic[ControllerT]):
 
     def stop(self) -> None:
         """Gives up leading, and ends the thread; what still waits is answered."""
+        if self._thread.ident is None:
+            self._end()
+            return
         self._post(_Input(self._stop, nothing))
         self._thread.join()
 
@@ -537,6 +543,10 @@ class QuorumThread(Generic[ControllerT]):
         assert self._published is not None
         try:
             controller = new_controller(self._published.image, quorum.next_offset, quorum.epoch, at)
+        except OttlaError as error:
+            self._complaints.cannot_decide(str(error))
+            self._resign()
+            return
         except Exception:
             logger.exception("no controller could be made; this node gives up leading")
             self._resign()
@@ -611,7 +621,8 @@ class QuorumThread(Generic[ControllerT]):
 
     def _resign(self) -> None:
         """Another voter may do better; the only one begins anew with what is committed."""
-        self._not_before_ms = self._now().monotonic_ms + PAUSE_MS
+        pause_ms = PAUSE_MS if self._has_others else LONG_PAUSE_MS
+        self._not_before_ms = self._now().monotonic_ms + pause_ms
         self._complaints.gives_up = True
         self._act(self._quorum.resign)
         self._complaints.gives_up = False

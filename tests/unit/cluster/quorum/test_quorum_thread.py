@@ -210,13 +210,14 @@ def test_commands_show_the_quorum_and_follow_its_log(quorum: QuorumNodes) -> Non
     quorum.create("b")
     leader = quorum.leader()
     addresses = [f"127.0.0.1:{quorum.serve(one).port}" for one in quorum.up]
-    status = CliRunner().invoke(cli, ["cluster", "status", "--controllers", ",".join(addresses)])
-    assert status.exit_code == 0, status.output
-    assert f"node {leader.id} leads epoch {leader.thread.status().epoch}: 3 voters" in status.output
     shown = CliRunner().invoke(cli, ["metadata", "follow", ",".join(addresses), "--once"])
     assert shown.exit_code == 0, shown.output
     assert "TopicRecord(name='a'" in shown.output
     assert "TopicRecord(name='b'" in shown.output
+    status = CliRunner().invoke(cli, ["cluster", "status", "--controllers", ",".join(addresses)])
+    assert status.exit_code == 0, status.output
+    epoch = leader.thread.status().epoch
+    assert f"node {leader.id} leads epoch {epoch}: 3 voters, 0 observers" in status.output
 
 
 def test_voters_come_and_go_while_the_quorum_runs() -> None:
@@ -276,3 +277,31 @@ def test_a_node_that_cannot_read_what_is_committed_votes_and_does_not_lead(
         assert len(one.complaints) == 1
         assert isinstance(one.ask(lambda controller: controller.look()), ApiError)
         assert one.failures == []
+
+
+def test_a_node_that_cannot_be_the_controller_leaves_that_to_others_and_says_why() -> None:
+    quorum = QuorumNodes()
+    for one in (1, 2):
+        quorum.nodes[one].refusal = "metadata.version 99 is not known here"
+    quorum.start()
+    try:
+        quorum.create("a")
+        assert quorum.leader().id == 3
+        quorum.await_topics("a")
+        line = "this node cannot be the controller: metadata.version 99 is not known here"
+        for one in (1, 2):
+            assert quorum.nodes[one].complaints in ([], [line])
+    finally:
+        quorum.stop()
+
+
+def test_a_thread_that_was_never_started_can_be_stopped() -> None:
+    node = QuorumNodes(1).nodes[1]
+    node.open()
+    before: list[object] = []
+    node.thread.ask(lambda controller: controller.look(), before.append)
+    node.thread.stop()
+    after: list[object] = []
+    node.thread.ask(lambda controller: controller.look(), after.append)
+    node.used.close()
+    assert [type(one) for one in (*before, *after)] == [ApiError, ApiError]
