@@ -37,6 +37,7 @@ from ottla.protocol.messages.assign_replicas_to_dirs import (
 )
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.protocol.messages.controller_registration import ControllerRegistrationRequest
+from ottla.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from ottla.protocol.messages.create_topics import (
     CreatableTopic,
     CreateTopicsRequest,
@@ -44,6 +45,7 @@ from ottla.protocol.messages.create_topics import (
 )
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from ottla.protocol.messages.envelope import EnvelopeRequest
+from ottla.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from ottla.protocol.messages.fetch import FetchRequest
 from ottla.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -51,6 +53,7 @@ from ottla.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from ottla.protocol.messages.metadata import MetadataRequest
+from ottla.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from ottla.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from ottla.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from ottla.protocol.messages.vote import VoteRequest
@@ -461,6 +464,38 @@ def test_quotas_hold_back_who_asks_a_broker_and_no_broker_that_passes_it_on():
     assert outer.error_code == 0
     assert isinstance(later, Held)
     assert client.decode(_creation("u"), 7, output).throttle_time_ms > 0
+
+
+def _token_client(protocol):
+    node = LonelyNode(delegation_token_secret_key="secret")
+    client = Client(ADDRESS, "10.0.0.9", ALICE, protocol=protocol)
+    node.client = Asker(node.broker, client=client)
+    return node
+
+
+def test_a_token_is_made_renewed_and_expired_by_the_controller():
+    node = _token_client("SASL_PLAINTEXT")
+
+    made = _forwarded(node, CreateDelegationTokenRequest(max_lifetime_ms=-1), 3)
+    renewal = RenewDelegationTokenRequest(hmac=made.hmac, renew_period_ms=-1)
+    renewed = _forwarded(node, renewal, 2)
+    expiry = ExpireDelegationTokenRequest(hmac=made.hmac, expiry_time_period_ms=-1)
+    expired = _forwarded(node, expiry, 2)
+    again = _forwarded(node, renewal, 2)
+
+    assert (made.error_code, made.principal_name) == (0, "alice")
+    assert (renewed.error_code, expired.error_code) == (0, 0)
+    assert again.error_code == ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+    assert node.quorum.controller.image.tokens == {}
+
+
+def test_a_client_on_a_listener_without_logins_gets_no_token():
+    node = _token_client("PLAINTEXT")
+
+    refused = node.client.ask(CreateDelegationTokenRequest(max_lifetime_ms=-1), 3)
+
+    assert refused.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    assert node.forwarded == []
 
 
 # What nodes ask

@@ -5,7 +5,7 @@ host. Kafka's counterparts: `EnvelopeUtils`, `ControllerApis.handleEnvelopeReque
 """
 
 from ipaddress import ip_address
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ProtocolError
@@ -26,6 +26,9 @@ from ottla.server.dispatching.request_context import (
     RequestContext,
     amended,
 )
+
+UNTOLD: Final = ""
+"""The protocol of a client that another broker has accepted, which has looked at it."""
 
 
 class Inner(Protocol):
@@ -91,6 +94,7 @@ def _client_of(request: EnvelopeRequest, context: RequestContext) -> Client:
         host=str(ip_address(bytes(request.client_host_address))),
         principal=principal,
         is_by_token=is_by_token,
+        protocol=UNTOLD,
         connection=Origin(),
     )
 

@@ -22,6 +22,7 @@ from ottla.broker.configs.settings import ConfigSource
 from ottla.broker.membership.membership import QuorumMembership
 from ottla.codec.primitives import Output
 from ottla.codec.schema import Message, reader
+from ottla.config.listeners import PLAINTEXT
 from ottla.metadata.image import ALL_BROKERS
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import (
@@ -40,6 +41,11 @@ from ottla.server.dispatching.request_context import (
 )
 from ottla.server.handling.altering import responses
 
+TOKENS: Final = (
+    ApiKey.CREATE_DELEGATION_TOKEN,
+    ApiKey.RENEW_DELEGATION_TOKEN,
+    ApiKey.EXPIRE_DELEGATION_TOKEN,
+)
 SETTINGS: Final = (ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS)
 
 SHORT_SIZE: Final = 1024
@@ -52,6 +58,8 @@ def forwarded(api_key: ApiKey, api_version: int, handle: Handler) -> Handler:
     """The handler of a frame that is to be passed on; `handle` is that of this broker."""
     if api_key in SETTINGS:
         return ForwardedSettings(api_key, api_version, handle).handle
+    if api_key in TOKENS:
+        return ForwardedTokens(api_key, api_version, handle).handle
     return ForwardedApi(api_key, api_version, handle).handle
 
 
@@ -104,6 +112,15 @@ class ForwardedApi:
         read: Callable[..., tuple[Any, int]]
         read = reader(response_class(self._api_key), self._api_version)
         return read(frame, position, CURRENT.get())[0]
+
+
+class ForwardedTokens(ForwardedApi):
+    """Over a listener without TLS or logins tokens are refused, which the controller cannot see."""
+
+    def handle(self, frame: bytes, context: RequestContext) -> Answer:
+        if context.client.protocol == PLAINTEXT:
+            return self._handle_here(self._read_request(frame), context)
+        return self._sent(frame, context)
 
 
 class ForwardedSettings(ForwardedApi):
