@@ -70,7 +70,7 @@ SUPPORTED: Final[Mapping[str, tuple[int, int]]] = {
     GROUP_VERSION: (0, 1),
     KRAFT_VERSION: (0, 1),
     METADATA_VERSION: (OLDEST, 31),
-    SHARE_VERSION: (0, 1),
+    SHARE_VERSION: (0, 2),
     TRANSACTION_VERSION: (0, 2),
 }
 """The lowest and highest level of each feature that a node of this version takes part in. There are

@@ -107,7 +107,7 @@ def test_the_features_of_the_cluster_are_listed_with_an_epoch(asker: Asker) -> N
         "group.version": (0, 1),
         "kraft.version": (0, 1),
         "metadata.version": (7, 31),
-        "share.version": (0, 1),
+        "share.version": (0, 2),
         "transaction.version": (0, 2),
     }
     assert finalized == {
@@ -115,7 +115,7 @@ def test_the_features_of_the_cluster_are_listed_with_an_epoch(asker: Asker) -> N
         "group.version": (1, 1),
         "kraft.version": (1, 1),
         "metadata.version": (31, 31),
-        "share.version": (1, 1),
+        "share.version": (2, 2),
         "transaction.version": (2, 2),
     }
     assert epoch > 0

@@ -64,7 +64,10 @@ def test_a_new_cluster_has_what_kafkas_of_its_release_has() -> None:
         METADATA_VERSION: 25, "group.version": 1, "transaction.version": 2,
     }  # fmt: skip
     assert new_features("4.1")[ELR] == 1
-    assert new_features("4.2")["share.version"] == 1
+    assert (new_features("4.2")["share.version"], new_features("4.4-IV0")["share.version"]) == (
+        1,
+        2,
+    )
 
 
 def test_a_new_cluster_of_no_release_has_the_newest_levels_that_are_supported() -> None:
