@@ -70,6 +70,18 @@ def over(zookeeper: ZooKeeperService) -> dict[str, str]:
     return {"zookeeper.connect": zookeeper.address}
 
 
+def format_node(directory: Path, node_id: int, cluster_id: str) -> None:
+    """The directory of a node whose voters are in the settings, or that asks to become one."""
+    options = FormatOptions(
+        node_id=node_id,
+        cluster_id=cluster_id,
+        records=feature_records(new_features()),
+        now_ms=time.time_ns() // 1_000_000,
+        new_id=new_id,
+    )
+    format_directories([str(directory)], OsFileSystem(), options)
+
+
 class RunningBroker:
     """One broker, on the same port and directory in every life.
 
@@ -255,14 +267,7 @@ class RunningCluster:
             one: f"{self._grounds.of_broker(one).host}:{free_port()}" for one in self._ids
         }
         for one in self._ids:
-            options = FormatOptions(
-                node_id=one,
-                cluster_id=cluster_id,
-                records=feature_records(new_features()),
-                now_ms=time.time_ns() // 1_000_000,
-                new_id=new_id,
-            )
-            format_directories([str(self._directory(one))], OsFileSystem(), options)
+            format_node(self._directory(one), one, cluster_id)
         voters = ",".join(f"{one}@{address}" for one, address in controllers.items())
         self.controllers = [parse_address(one) for one in controllers.values()]
         return {

@@ -220,7 +220,8 @@ class QuorumConfig(ReplicationConfig):
     def has_other_nodes(self) -> bool:
         """Whether the settings name nodes beside this one."""
         named = self.controller_quorum_voters or self.controller_quorum_bootstrap_servers
-        return self.is_quorate and (len(named) > 1 or not self.has_controller_role)
+        has_both = self.has_broker_role and self.has_controller_role
+        return self.is_quorate and (len(named) > 1 or not has_both)
 
     @property
     def voters(self) -> list[QuorumVoter]:
