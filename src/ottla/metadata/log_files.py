@@ -14,7 +14,12 @@ from ottla.base.errors import CorruptionError, ProtocolError
 from ottla.base.values import dataclass
 from ottla.codec.api_messages import UnknownRecordError
 from ottla.codec.schema import Message
-from ottla.metadata.control import LeaderChangeMessage, VotersRecord, decode_control_record
+from ottla.metadata.control import (
+    KRaftVersionRecord,
+    LeaderChangeMessage,
+    VotersRecord,
+    decode_control_record,
+)
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.records import (
     BrokerRegistrationChangeRecord,
@@ -108,6 +113,8 @@ class LogReading:
     replay: MetadataReplay = field(default_factory=MetadataReplay)
     log_offset: int | None = None
     """The base offset that the next batch of the log must have."""
+    _version: Message | None = None
+    _voters: Message | None = None
 
     def steps(
         self,
@@ -187,9 +194,18 @@ class LogReading:
             raise CorruptionError(file.path, position, reason) from error
         return kinds
 
+    @property
+    def head(self) -> list[Message]:
+        """What a snapshot of the log says of voters behind its header."""
+        return [one for one in (self._version, self._voters) if one is not None]
+
     def _take_voters(self, record: Message) -> None:
         if isinstance(record, LeaderChangeMessage | VotersRecord):
             self.replay.voters = frozenset(one.voter_id for one in record.voters)
+        if isinstance(record, KRaftVersionRecord):
+            self._version = record
+        elif isinstance(record, VotersRecord):
+            self._voters = record
 
     def _replay(self, value: bytes) -> None:
         try:

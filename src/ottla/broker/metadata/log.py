@@ -25,7 +25,7 @@ from ottla.config.topic import TopicConfig
 from ottla.metadata.image import FIRST_WITH_TRANSACTIONS, METADATA_VERSION, MetadataImage
 from ottla.storage.files.directory_health import DirectoryHealth
 from ottla.storage.files.filenames import BOOTSTRAP_CHECKPOINT
-from ottla.storage.files.metadata_files import SNAPSHOT_NAME, metadata_folder, rolled_image
+from ottla.storage.files.metadata_files import SNAPSHOT_NAME, metadata_folder, rolled_log
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
 
@@ -342,16 +342,17 @@ class MetadataLog:
             log.writer.flush()
         self._size_at_snapshot = log.size
         folder = metadata_folder(log.health.directory)
-        image = MetadataImage()
-        reading = rolled_image(self._file_system, log.health.directory)
+        found = None
         with log.health.guarding():
-            for read in reading:
-                image = read or image
+            for read in rolled_log(self._file_system, log.health.directory):
+                found = read or found
                 yield
+        assert found is not None
+        image = found.replay.image()
         name = f"{image.end_offset:020}-{image.epoch:010}.checkpoint"
         parts = []
         changes = image_changes(MetadataImage(), image)
-        for part in snapshot_parts(changes, epoch=image.epoch, now_ms=self.now_ms):
+        for part in snapshot_parts(changes, epoch=image.epoch, now_ms=self.now_ms, head=found.head):
             parts.append(part)
             yield
         with log.health.guarding():

@@ -20,8 +20,7 @@ from ottla.storage.files.filenames import (
 )
 
 if TYPE_CHECKING:  # Lazy: most readers meet no metadata log, and need not load its codec.
-    from ottla.metadata.image import MetadataImage
-    from ottla.metadata.log_files import MetadataFile, ReadLog
+    from ottla.metadata.log_files import LogReading, MetadataFile, ReadLog
     from ottla.metadata.quorum_state import QuorumState
 
 SNAPSHOT_NAME = lazy_pattern(r"(\d{20})-(\d{10})\.checkpoint")
@@ -107,7 +106,7 @@ def read_metadata_log(file_system: FileSystem, directory: str) -> "ReadLog":
     return _with_checked_end(found, folder, max(written_end, _snapshot_end(names)))
 
 
-def rolled_image(file_system: FileSystem, directory: str) -> Iterator["MetadataImage | None"]:
+def rolled_log(file_system: FileSystem, directory: str) -> Iterator["LogReading | None"]:
     """What the log holds before its active segment: the last element, after many `None`, so that
     the reader can do it in steps.
 
@@ -127,7 +126,7 @@ def rolled_image(file_system: FileSystem, directory: str) -> Iterator["MetadataI
     ]
     reading = LogReading()
     yield from reading.steps(snapshot, segments, may_be_torn=False)
-    yield reading.replay.image()
+    yield reading
 
 
 def _newest_snapshot(

@@ -21,6 +21,8 @@ from ottla.broker.security.security import Security
 from ottla.broker.security.users import ScramUpsertion
 from ottla.metadata.acls import AclFilter
 from ottla.metadata.deciding.topics import NewTopic, TopicGrowth
+from ottla.metadata.log_files import ReadLog
+from ottla.metadata.log_writing import control_batch
 from ottla.metadata.records import (
     BeginTransactionRecord,
     ConfigRecord,
@@ -29,6 +31,8 @@ from ottla.metadata.records import (
     UserScramCredentialRecord,
 )
 from ottla.metadata.tokens import DelegationToken
+from ottla.quorum.election_state import ElectionState
+from ottla.quorum.voters import Endpoint, ReplicaKey, Voter, VoterSet, voter_records
 from ottla.storage.directory.stopped_directory import StoppedDirectory
 from ottla.storage.files.meta_properties import MetaProperties
 from ottla.storage.files.metadata_files import metadata_file_sizes
@@ -39,6 +43,7 @@ from tests.support.altering import alter_group, alter_quota
 from tests.support.brokers import NOW_MS, at, disk, id_of, open_broker
 from tests.support.logins import set_password
 from tests.support.metadata import acls_of, image_of, log_of, segment, write_records
+from tests.support.quorum_logs import QuorumDirectory
 from tests.support.suspended import in_turns_of
 from tests.unit.broker.security.test_security import AUTHORIZER, rule
 
@@ -257,14 +262,16 @@ def test_a_start_knows_what_the_broker_knew_before(
 # Snapshots
 
 
-def filled(files: FileSystem, count: int, limits: SnapshotLimits) -> MetadataLog:
+def filled(
+    files: FileSystem, count: int, limits: SnapshotLimits, found: ReadLog | None = None
+) -> MetadataLog:
     """A log with settings that were changed over and over."""
     files.make_directory("/d")
     files.sync_directory("/")
     properties = MetaProperties(cluster_id="c", node_id=1, directory_id=id_of(1))
     directory = StoppedDirectory("/d", files, properties, NOW_MS)
     options = LogOptions(node_id=1, now_ms=NOW_MS, limits=limits)
-    log = MetadataLog(directory, files, None, options)
+    log = MetadataLog(directory, files, found, options)
     log.commit([(TopicRecord(name="t", topic_id=id_of(7)), 0)])
     for number in range(count):
         change_setting(log, number)
@@ -292,6 +299,21 @@ def test_changes_without_end_leave_a_small_directory() -> None:
     assert sum(size for _, size in sizes) < 30_000
     assert image_of(files).topics["t"].configs == {"retention.ms": "1499"}
     assert image_of(files).end_offset == log.end_offset
+
+
+def test_a_snapshot_keeps_the_voters_that_the_log_names() -> None:
+    files = disk("/d")
+    own = Voter(ReplicaKey(1, id_of(5)), (Endpoint("C", "h", 9093),))
+    used = QuorumDirectory(files)
+    used.opened.elections.write(ElectionState(7, 1), 0, VoterSet.of([own]))
+    used.log.append(control_batch(voter_records(1, VoterSet.of([own])), 0, 7, NOW_MS))
+    used.log.sync()
+    used.close()
+    limits = SnapshotLimits(bytes_between=5000, retention_bytes=20_000)
+    filled(files, 300, limits, found=log_of(files))
+    opened = QuorumDirectory(files.crash(CrashMode.KEEP)).opened
+    assert opened.log.log_start_offset > 2
+    assert opened.history.voters == VoterSet.of([own])
 
 
 def test_a_change_while_a_snapshot_is_made_is_in_the_log_after_it() -> None:
