@@ -8,6 +8,7 @@ from ottla.base.principal import ANONYMOUS, Principal
 from ottla.base.resource_kinds import ResourceKind
 from ottla.broker.membership.membership import QuorumMembership
 from ottla.broker.quotas.quota_changes import QuotaAlteration
+from ottla.broker.waiting.rooms import Waiting
 from ottla.codec.primitives import Output
 from ottla.metadata.acls import (
     Acl,
@@ -58,6 +59,7 @@ from ottla.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from ottla.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from ottla.protocol.messages.vote import VoteRequest
 from ottla.protocol.principal_data import encode_principal
+from ottla.quorum.messages import Known, Request, Response, UpgradeVersion, VoterAnswer
 from ottla.server.dispatching.apis import APIS_OF, QUORUM_APIS, Door
 from ottla.server.dispatching.metering import Held
 from ottla.server.dispatching.request_context import Client
@@ -597,6 +599,35 @@ def test_a_broker_is_unregistered_and_a_feature_refused_as_kafkas_controller_say
     assert refused.error_code == 0
     assert [one.error_code for one in refused.results] == [ErrorCode.INVALID_UPDATE_VERSION]
     assert _forwarded(node, update, 2).error_code == ErrorCode.INVALID_UPDATE_VERSION
+
+
+class UpgradingNode(LonelyNode):
+    """The quorum answers what it is told to."""
+
+    def __init__(self, answer: VoterAnswer) -> None:
+        super().__init__()
+        self._answer = answer
+        self.asked: list[Request] = []
+
+    def receive(self, request: Request) -> Waiting[Response]:
+        self.asked.append(request)
+        waiting: Waiting[Response] = Waiting()
+        waiting.result = self._answer
+        self._done.append(waiting)
+        return waiting
+
+
+def test_kraft_version_is_raised_by_the_quorum_itself():
+    update = UpdateFeaturesRequest(
+        feature_updates=[FeatureUpdateKey(feature="kraft.version", max_version_level=1)]
+    )
+    node = UpgradingNode(VoterAnswer(ErrorCode.NONE, Known(3)))
+    assert [one.error_code for one in _forwarded(node, update, 1).results] == [0]
+    assert node.asked == [UpgradeVersion(1, 10_000)]
+    reason = "Node 2 does not support kraft.version 1."
+    refusal = VoterAnswer(ErrorCode.INVALID_UPDATE_VERSION, Known(3), reason)
+    (refused,) = _forwarded(UpgradingNode(refusal), update, 1).results
+    assert (refused.error_code, refused.error_message) == (ErrorCode.INVALID_UPDATE_VERSION, reason)
 
 
 def test_who_does_not_lead_refuses_nodes_with_its_code():

@@ -33,12 +33,14 @@ from ottla.broker.topics.topics import Topic, Topics, known_topic
 from ottla.broker.waiting.rooms import Later, Waiting
 from ottla.metadata.altered_isr import AlteredIsr
 from ottla.metadata.deciding.controllers import ControllerRegistrationRequest
-from ottla.metadata.deciding.features import FeatureUpdate
+from ottla.metadata.deciding.features import FeatureUpdate, UpgradeType
 from ottla.metadata.deciding.heartbeats import HeartbeatAnswer, HeartbeatRequest
 from ottla.metadata.deciding.producer_ids import ProducerIds
 from ottla.metadata.deciding.registration import RegistrationRequest
 from ottla.metadata.deciding.replica_directories import PlacedReplica
 from ottla.metadata.deciding.topics import NewTopic, TopicGrowth
+from ottla.metadata.levels import KRAFT_VERSION
+from ottla.quorum.messages import Response, UpgradeVersion, VoterAnswer
 
 if TYPE_CHECKING:
     from ottla.broker.quotas.quota_changes import QuotaAlteration
@@ -47,6 +49,9 @@ if TYPE_CHECKING:
     from ottla.metadata.tokens import DelegationToken
 
 T = TypeVar("T")
+
+UPGRADE_MS: Final = 10_000
+"""How long voters may take to say whether they support a level of kraft.version."""
 
 Verb = Callable[[ActiveController], T]
 
@@ -236,6 +241,12 @@ class QuorumController:
     def update_features(
         self, updates: Sequence[FeatureUpdate], *, validate_only: bool
     ) -> Later[UpdatedFeatures]:
+        """The quorum itself raises `kraft.version`, which it writes without a metadata record."""
+        if len(updates) == 1 and not validate_only:
+            name, level, kind = updates[0]
+            if name == KRAFT_VERSION and kind == UpgradeType.UPGRADE:
+                request = UpgradeVersion(level, UPGRADE_MS)
+                return Later(self._membership.receive(request), _upgraded)
         return self._decide(
             lambda controller: UpdatedFeatures(
                 None, controller.update_features(updates, validate_only=validate_only)
@@ -267,6 +278,15 @@ class QuorumController:
 
 def _refused(error: ApiError) -> ApiError:
     return error
+
+
+def _upgraded(answer: Response) -> UpdatedFeatures:
+    assert isinstance(answer, VoterAnswer)
+    if answer.error is ErrorCode.NOT_LEADER_OR_FOLLOWER:
+        return UpdatedFeatures(ApiError(ErrorCode.NOT_CONTROLLER), ())
+    if answer.error is ErrorCode.NONE:
+        return UpdatedFeatures(None, (None,))
+    return UpdatedFeatures(None, (ApiError(answer.error, answer.message or ""),))
 
 
 def _all_refused(partitions: Sequence[TopicPartition], refusal: ApiError) -> ByPartition:

@@ -137,7 +137,6 @@ class NodeChanges:
 def _kraft_version_refused(level: int) -> ApiError:
     return ApiError(
         ErrorCode.INVALID_UPDATE_VERSION,
-        f"Invalid update version {level} for feature {KRAFT_VERSION}. A quorum with the voters of "
-        "controller.quorum.voters keeps them: voters can be added and removed in a cluster that "
-        "was formatted for it.",
+        f"Invalid update version {level} for feature {KRAFT_VERSION}. The quorum raises it by "
+        "itself, in a request without other features.",
     )

@@ -220,7 +220,7 @@ def test_features_are_updated_all_or_none():
     assert controller.image.level == 21
 
 
-def test_a_quorum_with_the_voters_of_its_settings_keeps_them():
+def test_kraft_version_is_raised_by_the_quorum_alone():
     quorum = AloneInQuorum()
     quorum.commit()
 
@@ -230,5 +230,5 @@ def test_a_quorum_with_the_voters_of_its_settings_keeps_them():
 
     assert refused is not None
     assert refused.code is ErrorCode.INVALID_UPDATE_VERSION
-    assert "was formatted for it" in refused.message
+    assert "in a request without other features" in refused.message
     assert quorum.commit() == []
