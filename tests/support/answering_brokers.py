@@ -90,6 +90,13 @@ class _Answering:
         self._brokers, self._broker = brokers, broker
         self.address = f"b:{broker}"
 
+    def answers(self, _: int) -> bool:
+        """They belong to no KRaft cluster."""
+        return False
+
+    def version_of(self, _: int) -> int:
+        return 0
+
     def ask(self, request: Message, **_: object) -> Message:
         match request:
             case ListPartitionReassignmentsRequest():

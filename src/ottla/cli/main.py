@@ -375,6 +375,22 @@ cluster_group = LazyGroup(
             "ottla.cli.cluster.moves:elect_command",
             "Elect the preferred replicas as leaders.",
         ),
+        "add-controller": (
+            "ottla.cli.cluster.membership:add_controller_command",
+            "Make a controller a voter of the quorum.",
+        ),
+        "remove-controller": (
+            "ottla.cli.cluster.membership:remove_controller_command",
+            "Take a controller out of the quorum.",
+        ),
+        "unregister": (
+            "ottla.cli.cluster.membership:unregister_command",
+            "Forget a broker that is gone.",
+        ),
+        "features": (
+            "ottla.cli.cluster.membership:features_command",
+            "Show and change the levels of features.",
+        ),
     },
     examples=("ottla cluster status localhost:9092",),
     help="Run several brokers together, show their state, and move replicas and leaders.",

@@ -189,7 +189,8 @@ def check_settings(
     if topic == REMOTE_LOG_METADATA:
         return
     fixed = FIXED_SETTINGS.get(topic, {})
-    for one in contradictions(config, is_alone=not broker.zookeeper_connect):
+    is_alone = not broker.zookeeper_connect and not broker.is_quorate
+    for one in contradictions(config, is_alone=is_alone):
         if not fixed.keys().isdisjoint(one.names):
             continue
         yield Complaint(

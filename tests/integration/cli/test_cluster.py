@@ -239,3 +239,67 @@ def test_a_throttled_move_is_slow_until_more_is_allowed_on_a_zookeeper_that_runs
         )
         assert f"its brokers are registered in {connect}" in other
         assert zookeeper.is_running, "it is somebody else's"
+
+
+def test_voters_come_and_go_features_change_and_a_lost_majority_is_named(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path / "cluster")
+    try:
+        addresses = cluster.up()
+        with ottla.Admin(addresses) as admin:
+            admin.create_topic("t", partitions=3, configs={"min.insync.replicas": 2})
+            _change_voters(cluster, admin)
+        doctor = CliRunner().invoke(cli, ["doctor", cluster.folder, "--json"])
+        assert doctor.exit_code == 0, doctor.output
+        _lose_a_broker_and_the_majority(cluster)
+    finally:
+        cluster.run("down", "--data", "DIR", may_fail=True)
+
+
+def _change_voters(cluster: Cluster, admin: ottla.Admin) -> None:
+    (quorum,) = cluster.objects("quorum")
+    assert {one["node"] for one in cluster.objects("voter")} == {1, 2, 3}
+    assert [one["is_controller"] for one in cluster.objects("broker")].index(True) == (
+        quorum["leader"] - 1
+    ), "the controller is who leads the quorum"
+    assert "node 9 is no voter of the quorum; voters: 1, 2, 3" in cluster.run(
+        "remove-controller", "DIR", "9", may_fail=True
+    )
+    other = quorum["leader"] % 3 + 1
+    assert cluster.run("remove-controller", "DIR", str(other)) == (
+        f"node {other} is no voter any more\n"
+    )
+    # It joins again by controller.quorum.auto.join.enable.
+    cluster.wait_until(lambda: len(cluster.objects("voter")) == 3)
+    assert cluster.run("features", "DIR", "--downgrade", "transaction.version=1") == (
+        "changed transaction.version to 1\n"
+    )
+    wait_until(lambda: admin.describe_features()["transaction.version"].level == 1)
+    refused = cluster.run("features", "DIR", "--upgrade", "metadata.version=3.4-IV0", may_fail=True)
+    assert "Can't downgrade the version of this feature" in refused
+    assert "broker 3 is up: stop it first" in cluster.run("unregister", "DIR", "3", may_fail=True)
+
+
+def _lose_a_broker_and_the_majority(cluster: Cluster) -> None:
+    (quorum,) = cluster.objects("quorum")
+    lost = quorum["leader"] % 3 + 1
+    cluster.kill(lost)
+
+    def complaints() -> set[tuple[str, str]]:
+        output = CliRunner().invoke(cli, ["doctor", cluster.folder, "--json"]).output
+        found = [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+        return {(one["kind"], one["where"]) for one in found[:-1]}
+
+    wait_until(
+        lambda: (
+            {("silent_voter", f"voter {lost}"), ("missing_broker", f"broker {lost}")}
+            <= complaints()
+        )
+    )
+    (row,) = [one for one in cluster.objects("broker") if one["broker"] == lost]
+    assert (row["address"], row["is_fenced"]) == (None, True)
+    assert {one["why"] for one in cluster.stuck(cluster.folder, "t")} == {"not_up"}
+    cluster.kill(quorum["leader"])
+    cluster.wait_until(
+        lambda: "no controller leads the quorum" in cluster.run("status", "DIR", may_fail=True)
+    )
+    assert ("no_quorum", "the quorum") in complaints()

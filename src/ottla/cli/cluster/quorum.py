@@ -20,7 +20,7 @@ EXIT_COMPLAINTS = 1
 COLUMNS = ("#node", "role", "address", "directory", "#end offset", "#lag", "#behind for")
 
 
-def show_quorum(target: Target, output: Output) -> None:
+def show_controllers(target: Target, output: Output) -> None:
     """Prints it; exits with 1 if a voter does not fetch. Raises `UserError`."""
     from ottla.client.administration.quorum_status import quorum_status
     from ottla.client.connecting.cluster import SocketTransport
@@ -29,19 +29,22 @@ def show_quorum(target: Target, output: Output) -> None:
     if not addresses:
         raise UserError("--controllers asks controllers: name one as HOST:PORT")
     status = quorum_status(addresses, SocketTransport(target.client_settings()))
-    if output.as_json:
-        _print_objects(status)
-    elif not output.is_quiet:
-        _print_table(status)
+    print_quorum(status, output)
     if status.silent:
         sys.exit(EXIT_COMPLAINTS)
 
 
+def print_quorum(status: "QuorumStatus", output: Output) -> None:
+    if output.as_json:
+        _print_objects(status)
+    elif not output.is_quiet:
+        _print_table(status)
+
+
 def _print_table(status: "QuorumStatus") -> None:
-    observer_count = len(status.replicas) - len(status.voters)
     click.echo(
         f"node {status.leader} leads epoch {status.epoch}: {counted(len(status.voters), 'voter')}, "
-        f"{counted(observer_count, 'observer')}, committed to offset {status.high_watermark}"
+        f"{counted(len(status.observers), 'observer')}, committed to offset {status.high_watermark}"
     )
     print_rows(COLUMNS, [_row(one, status) for one in status.replicas])
 
@@ -55,12 +58,17 @@ def _row(one: "QuorumReplica", status: "QuorumStatus") -> tuple[object, ...]:
         "" if one.directory_id is None else uuid_text(one.directory_id),
         "has not fetched" if one.end_offset < 0 else one.end_offset,
         one.lag,
-        _behind_text(one),
+        _behind_text(one, status),
     )
 
 
-def _behind_text(one: "QuorumReplica") -> str:
-    """How long before its last fetch a replica had all that the leader had."""
+def _behind_text(one: "QuorumReplica", status: "QuorumStatus") -> str:
+    """How long before its last fetch a replica had all that the leader had, or that it does not
+    fetch.
+    """
+    if status.is_silent(one):
+        quiet_ms = status.quiet_ms(one)
+        return "" if quiet_ms is None else f"silent for {quiet_ms / 1000:.0f} s"
     if one.last_fetch_ms is None or one.last_caught_up_ms is None:
         return ""
     return f"{max(one.last_fetch_ms - one.last_caught_up_ms, 0) / 1000:.1f} s"
@@ -87,5 +95,6 @@ def _print_objects(status: "QuorumStatus") -> None:
                 "lag": one.lag,
                 "last_fetch_ms": one.last_fetch_ms,
                 "last_caught_up_ms": one.last_caught_up_ms,
+                "is_silent": status.is_silent(one),
             }
         )

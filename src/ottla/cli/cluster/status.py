@@ -21,6 +21,11 @@ if TYPE_CHECKING:
     )
 
 EXIT_COMPLAINTS = 1
+WITHOUT_QUORUM = (
+    "no controller leads the quorum: this is the last state that the brokers know. A majority of "
+    "the voters must be up and reach each other; until then no leader is elected, and nothing of "
+    "the cluster changes. Moves are not shown."
+)
 WITHOUT_CONTROLLER = (
     "the cluster has no controller: this is the last state that its brokers know. A broker that "
     "cannot reach ZooKeeper leads no partition (see the brokers' logs). Moves are not shown."
@@ -62,19 +67,20 @@ def status_command(
     asks_controllers: bool,
     output: Output,
 ) -> None:
-    """Show brokers, the controller, leaders, in-sync replicas and the lag of each replica.
+    """Show brokers, the controllers, leaders, in-sync replicas and the lag of each replica.
 
-    Lag is in offsets. Exits with 1 if a broker is missing, or a partition has no leader or a
-    replica that is not in sync. Without a controller, for example while ZooKeeper cannot be
-    reached, it shows the last state that the brokers know, says so, and exits with 1.
+    Lag is in offsets. Exits with 1 if a broker is missing, a voter of the quorum does not fetch,
+    or a partition has no leader or a replica that is not in sync. Without a controller, for
+    example without a majority of the voters, or while ZooKeeper cannot be reached, it shows the
+    last state that the brokers know, says so, and exits with 1.
 
-    With --controllers it shows the leader, voters and observers of the metadata log, and how far
-    they are. Exits with 1 if a voter does not fetch.
+    With --controllers it shows only the leader, voters and observers of the metadata log, and how
+    far they are; TARGET may be a controller then. Exits with 1 if a voter does not fetch.
     """
     if asks_controllers:
-        from ottla.cli.cluster.quorum import show_quorum
+        from ottla.cli.cluster.quorum import show_controllers
 
-        show_quorum(target, output)
+        show_controllers(target, output)
         return
     from ottla.client.administration.cluster_status import cluster_status
 
@@ -84,11 +90,16 @@ def status_command(
             names = list(matching("topic", patterns, admin.list_topics(internal=True)))
         status = cluster_status(admin, names, needs_controller=False)
     if not status.has_controller:
-        click.echo(f"warning: {WITHOUT_CONTROLLER}", err=True)
+        why = WITHOUT_CONTROLLER if status.quorum is None else WITHOUT_QUORUM
+        click.echo(f"warning: {why}", err=True)
     if output.as_json:
         _print_objects(status)
     elif not output.is_quiet:
         _print_tables(status, has_partitions=has_partitions or bool(patterns))
+    if status.quorum is not None and status.quorum.is_led:
+        from ottla.cli.cluster.quorum import print_quorum
+
+        print_quorum(status.quorum, output)
     if not status.is_sound:
         sys.exit(EXIT_COMPLAINTS)
 
@@ -112,13 +123,19 @@ def _print_tables(status: "ClusterStatus", *, has_partitions: bool) -> None:
 def _broker_row(one: "BrokerStatus", status: "ClusterStatus") -> tuple[object, ...]:
     return (
         one.broker,
-        "is not up" if one.address is None else address_text(*one.address),
+        _place_text(one),
         "controller" if one.broker == status.controller else "",
         one.leader_count,
         one.preferred_count,
         one.replica_count,
         "" if one.largest_lag is None else one.largest_lag,
     )
+
+
+def _place_text(one: "BrokerStatus") -> str:
+    if one.address is None:
+        return "is fenced" if one.is_fenced else "is not up"
+    return address_text(*one.address)
 
 
 def _partition_row(one: "PartitionStatus") -> tuple[object, ...]:
@@ -172,6 +189,7 @@ def _print_objects(status: "ClusterStatus") -> None:
                 "broker": broker.broker,
                 "address": None if broker.address is None else address_text(*broker.address),
                 "is_controller": broker.broker == status.controller,
+                "is_fenced": broker.is_fenced,
                 "leaders": broker.leader_count,
                 "preferred_leaders": broker.preferred_count,
                 "replicas": broker.replica_count,

@@ -11,6 +11,7 @@ from ottla.base.errors import UserError
 from ottla.base.unknown_arguments import answers_unknown_arguments
 from ottla.client.administration.activity import ActivityAdmin
 from ottla.client.administration.configs import ConfigAdmin
+from ottla.client.administration.quorum import QuorumAdmin
 from ottla.client.administration.quotas import QuotaAdmin
 from ottla.client.administration.replicas import ReplicaAdmin
 from ottla.client.administration.security import SecurityAdmin
@@ -26,7 +27,9 @@ MAX_TIMESTAMP = -3
 """Instead of a time: the record with the largest timestamp."""
 
 
-class Admin(ActivityAdmin, ConfigAdmin, QuotaAdmin, ReplicaAdmin, SecurityAdmin, Closing):
+class Admin(
+    ActivityAdmin, ConfigAdmin, QuorumAdmin, QuotaAdmin, ReplicaAdmin, SecurityAdmin, Closing
+):
     """An admin client; use it in a `with` statement.
 
     `target` is an open `Log`, a data directory, or `HOST:PORT[,HOST:PORT]` with a client's

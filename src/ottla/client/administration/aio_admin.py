@@ -74,6 +74,7 @@ class Admin(AsyncClosing):
         return self._admin
 
     abort_at = _in_thread(admin.Admin.abort_at)
+    add_raft_voter = _in_thread(admin.Admin.add_raft_voter)
     alter_configs = _in_thread(admin.Admin.alter_configs)
     alter_group_offsets = _in_thread(admin.Admin.alter_group_offsets)
     alter_partition_reassignments = _in_thread(admin.Admin.alter_partition_reassignments)
@@ -100,8 +101,10 @@ class Admin(AsyncClosing):
     describe_cluster = _in_thread(admin.Admin.describe_cluster)
     describe_configs = _in_thread(admin.Admin.describe_configs)
     describe_delegation_token = _in_thread(admin.Admin.describe_delegation_token)
+    describe_features = _in_thread(admin.Admin.describe_features)
     describe_groups = _in_thread(admin.Admin.describe_groups)
     describe_producers = _in_thread(admin.Admin.describe_producers)
+    describe_quorum = _in_thread(admin.Admin.describe_quorum)
     describe_quotas = _in_thread(admin.Admin.describe_quotas)
     describe_topics = _in_thread(admin.Admin.describe_topics)
     describe_transactions = _in_thread(admin.Admin.describe_transactions)
@@ -127,6 +130,7 @@ class Admin(AsyncClosing):
     places = _in_thread(admin.Admin.places)
     producers_of = _in_thread(admin.Admin.producers_of)
     records_in_flight = _in_thread(admin.Admin.records_in_flight)
+    remove_raft_voter = _in_thread(admin.Admin.remove_raft_voter)
     renew_delegation_token = _in_thread(admin.Admin.renew_delegation_token)
     replica_end_offsets = _in_thread(admin.Admin.replica_end_offsets)
     share_group_offsets = _in_thread(admin.Admin.share_group_offsets)
@@ -135,3 +139,5 @@ class Admin(AsyncClosing):
     topic_overrides = _in_thread(admin.Admin.topic_overrides)
     topic_settings = _in_thread(admin.Admin.topic_settings)
     topics_settings = _in_thread(admin.Admin.topics_settings)
+    unregister_broker = _in_thread(admin.Admin.unregister_broker)
+    update_features = _in_thread(admin.Admin.update_features)

@@ -13,6 +13,7 @@ from ottla.base.values import dataclass
 from ottla.client.administration.admin import Admin
 from ottla.client.administration.descriptions import PartitionDescription, TopicDescription
 from ottla.client.administration.log_directories import ClusterDescription
+from ottla.client.administration.quorum_status import QuorumStatus, complaints_of_quorum
 from ottla.client.administration.replicas import Reassignment
 from ottla.client.refusals import RefusedError
 from ottla.diagnosis.complaints import Complaint, Remedy
@@ -90,17 +91,25 @@ class BrokerStatus:
     """How many partitions it should lead."""
     largest_lag: int | None
     rack: str = ""
+    is_fenced: bool = False
+    """Whether it is registered in a KRaft cluster and not up: its session has ended, or it has not
+    caught up yet.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterStatus:
-    """Without a controller it is the last state that brokers know, and moves are unknown."""
+    """Without a controller it is the last state that brokers know, and moves are unknown.
+
+    `quorum` is that of a KRaft cluster, whose `controller` is the node that leads the quorum.
+    """
 
     cluster_id: str
     controller: int
     brokers: tuple[BrokerStatus, ...]
     partitions: tuple[PartitionStatus, ...]
     has_controller: bool = True
+    quorum: QuorumStatus | None = None
 
     @property
     def live(self) -> list[int]:
@@ -111,6 +120,7 @@ class ClusterStatus:
     def is_sound(self) -> bool:
         return (
             self.has_controller
+            and not (self.quorum is not None and self.quorum.silent)
             and all(one.address is not None for one in self.brokers)
             and not any(one.is_offline or one.is_under_replicated for one in self.partitions)
         )
@@ -132,7 +142,12 @@ def cluster_status(
     """
     cluster = admin.describe_cluster()
     described = admin.describe_topics(topics, internal=True)
-    moves, has_controller = _moves(admin, needs_controller=needs_controller)
+    quorum = _quorum(admin)
+    moves: dict[TopicPartition, Reassignment] = {}
+    # Without a leader nobody would answer.
+    has_controller = quorum is None or quorum.is_led
+    if has_controller or needs_controller:
+        moves, has_controller = _moves(admin, needs_controller=needs_controller)
     detailed = [one.name for one in described if not is_brief or _is_unusual(one, moves)]
     settings = admin.topics_settings(detailed)
     found = {
@@ -163,11 +178,22 @@ def cluster_status(
     )
     return ClusterStatus(
         cluster_id=cluster.cluster_id,
-        controller=cluster.controller_id,
+        controller=cluster.controller_id if quorum is None else quorum.leader,
         brokers=_brokers(cluster, partitions),
         partitions=partitions,
         has_controller=has_controller,
+        quorum=quorum,
     )
+
+
+def _quorum(admin: Admin) -> QuorumStatus | None:
+    """A user may lack the right to see it."""
+    try:
+        return admin.describe_quorum()
+    except RefusedError as error:
+        if error.code is not ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            raise
+        return None
 
 
 def _is_unusual(topic: TopicDescription, moves: Container[TopicPartition]) -> bool:
@@ -231,8 +257,9 @@ def _brokers(
             preferred_count=preferred[broker],
             largest_lag=lags.get(broker),
             rack=cluster.racks.get(broker, ""),
+            is_fenced=broker in cluster.fenced,
         )
-        for broker in sorted(addresses.keys() | replicas.keys())
+        for broker in sorted(addresses.keys() | replicas.keys() | cluster.fenced)
     )
 
 
@@ -241,8 +268,26 @@ def _brokers(
 
 def complaints_of_cluster(status: ClusterStatus) -> Iterator[Complaint]:
     """Returns nothing for a broker without a cluster, whose partitions have one replica each."""
+    if status.quorum is not None:
+        yield from complaints_of_quorum(status.quorum)
+    elif not status.has_controller:
+        yield Complaint(
+            kind="no_controller",
+            where="the cluster",
+            what="has no controller: its brokers know its last state, and elect no leaders",
+            remedy=Remedy.REACH_ZOOKEEPER,
+        )
     for one in status.brokers:
-        if one.address is None:
+        if one.address is None and one.is_fenced and not one.replica_count:
+            yield Complaint(
+                kind="fenced_broker",
+                where=f"broker {one.broker}",
+                what="is registered and not up, and has no replicas",
+                remedy=Remedy.UNREGISTER_BROKER,
+                subject=str(one.broker),
+                is_note=True,
+            )
+        elif one.address is None:
             yield Complaint(
                 kind="missing_broker",
                 where=f"broker {one.broker}",

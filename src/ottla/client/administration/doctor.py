@@ -56,7 +56,7 @@ def complaints(
     """
     described = [] if admin is None else admin.log_directories()
     if admin is not None:
-        yield from complaints_of_cluster(cluster_status(admin))
+        yield from complaints_of_cluster(cluster_status(admin, needs_controller=False))
     for one in described:
         yield from _check_described(one)
     if files is not None:

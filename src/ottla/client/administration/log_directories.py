@@ -11,6 +11,7 @@ from ottla.base.values import dataclass
 from ottla.client.administration.asking import Asking, check_all, refused
 from ottla.client.connecting.cluster import KNOWS_NOBODY
 from ottla.client.connecting.connection import Connection
+from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
     AlterReplicaLogDirsRequest,
@@ -21,6 +22,9 @@ from ottla.protocol.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 from ottla.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+
+FIRST_WITH_FENCED = 2
+"""Version of DescribeCluster that tells of fenced brokers too (KIP-1073)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +57,8 @@ class ClusterDescription:
     controller_id: int
     brokers: Mapping[int, tuple[str, int]]
     racks: Mapping[int, str] = field(default_factory=dict)
+    fenced: frozenset[int] = frozenset()
+    """Brokers of a KRaft cluster that are registered and not up; they are not in `brokers`."""
 
 
 class LogDirectoryAdmin(Asking):
@@ -73,11 +79,13 @@ class LogDirectoryAdmin(Asking):
             answer = cluster.again(lambda: _describe(cluster.broker(broker)))
         if answer.error_code:
             raise refused("cluster", answer.error_code, answer.error_message)
+        up = [one for one in answer.brokers if not one.is_fenced]
         return ClusterDescription(
             cluster_id=answer.cluster_id,
             controller_id=answer.controller_id,
-            brokers={one.broker_id: (one.host, one.port) for one in answer.brokers},
-            racks={one.broker_id: one.rack for one in answer.brokers if one.rack},
+            brokers={one.broker_id: (one.host, one.port) for one in up},
+            racks={one.broker_id: one.rack for one in up if one.rack},
+            fenced=frozenset(one.broker_id for one in answer.brokers if one.is_fenced),
         )
 
     def cluster_id(self) -> str:
@@ -166,7 +174,10 @@ class LogDirectoryAdmin(Asking):
 
 
 def _describe(broker: Connection) -> DescribeClusterResponse:
-    answer: DescribeClusterResponse = broker.ask(DescribeClusterRequest())
-    if not answer.error_code and not answer.brokers:
+    request = DescribeClusterRequest()
+    if broker.version_of(ApiKey.DESCRIBE_CLUSTER) >= FIRST_WITH_FENCED:
+        request.include_fenced_brokers = True
+    answer: DescribeClusterResponse = broker.ask(request)
+    if not answer.error_code and all(one.is_fenced for one in answer.brokers):
         raise UnreachableError(f"{broker.address}: {KNOWS_NOBODY}")
     return answer

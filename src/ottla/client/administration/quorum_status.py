@@ -3,15 +3,16 @@
 Kafka's counterpart: `kafka-metadata-quorum.sh describe` (KIP-595, KIP-836, KIP-919).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
 from ottla.base.addresses import Address, address_text
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import RefusalError, UnreachableError, UserError
+from ottla.base.errors import ApiError, RefusalError, UnreachableError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.values import dataclass
 from ottla.client.connecting.cluster import Transport
+from ottla.diagnosis.complaints import Complaint, Remedy
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.describe_cluster import DescribeClusterRequest
 from ottla.protocol.messages.describe_quorum import (
@@ -25,13 +26,21 @@ from ottla.protocol.messages.describe_quorum import (
 METADATA_TOPIC: Final = "__cluster_metadata"
 CONTROLLERS: Final = 2
 """DescribeCluster's `endpoint_type`."""
+NOBODY: Final = -1
+QUIET_MS: Final = 10_000
+"""A node of the quorum fetches every half second; after this time something is wrong with it."""
+FRAGILE: Final = 2
+"""Voters, of which none may fail: one voter alone needs no other."""
+LAGGING: Final = 1000
+"""Offsets of the metadata log: more than a node that fetches is ever behind for long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumReplica:
     """A voter or observer; times are of the leader's clock, `None` where it knows none.
 
-    `directory_id` is `None` with `kraft.version` 0, and `address` where the leader does not tell.
+    `directory_id` is `None` with `kraft.version` 0, and `address`, which is that of `listener`,
+    where the leader does not tell.
     """
 
     node: int
@@ -42,27 +51,56 @@ class QuorumReplica:
     last_fetch_ms: int | None
     last_caught_up_ms: int | None
     address: Address | None
+    listener: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumStatus:
-    """`lag` of a replica is in offsets behind the end of the leader's log."""
+    """`lag` of a replica is in offsets behind the end of the leader's log. A quorum that nobody
+    leads has leader -1 and no replicas.
+    """
 
-    leader: int
-    epoch: int
-    high_watermark: int
-    replicas: tuple[QuorumReplica, ...]
+    leader: int = NOBODY
+    epoch: int = 0
+    high_watermark: int = NOBODY
+    replicas: tuple[QuorumReplica, ...] = ()
+
+    @property
+    def is_led(self) -> bool:
+        return self.leader != NOBODY
 
     @property
     def voters(self) -> tuple[QuorumReplica, ...]:
         return tuple(one for one in self.replicas if one.is_voter)
 
     @property
+    def observers(self) -> tuple[QuorumReplica, ...]:
+        return tuple(one for one in self.replicas if not one.is_voter)
+
+    @property
+    def now_ms(self) -> int | None:
+        """The leader's clock when it answered, as far as can be told."""
+        times = [
+            time for one in self.replicas for time in (one.last_fetch_ms, one.last_caught_up_ms)
+        ]
+        return max((time for time in times if time is not None), default=None)
+
+    def quiet_ms(self, one: QuorumReplica) -> int | None:
+        """How long ago a replica fetched last; `None` for the leader, and if that is unknown."""
+        if one.node == self.leader or one.last_fetch_ms is None or self.now_ms is None:
+            return None
+        return self.now_ms - one.last_fetch_ms
+
+    def is_silent(self, one: QuorumReplica) -> bool:
+        """Whether it does not fetch: not since the leader was elected, or not for `QUIET_MS`."""
+        if one.node == self.leader:
+            return False
+        return one.end_offset < 0 or (self.quiet_ms(one) or 0) > QUIET_MS
+
+    @property
     def silent(self) -> tuple[int, ...]:
-        """Voters that have not fetched since the leader was elected."""
-        return tuple(
-            one.node for one in self.voters if one.node != self.leader and one.end_offset < 0
-        )
+        """Voters that do not fetch."""
+        return tuple(one.node for one in self.voters if self.is_silent(one))
 
 
 def quorum_status(addresses: Sequence[Address], transport: Transport) -> QuorumStatus:
@@ -70,36 +108,42 @@ def quorum_status(addresses: Sequence[Address], transport: Transport) -> QuorumS
 
     Raises `UnreachableError` if none of them answers, and `RefusalError` if no leader does.
     """
+    silent: dict[Address, UnreachableError] = {}
     asked: set[Address] = set()
     left = list(addresses)
-    failure: UserError | None = None
     while left:
         address = left.pop(0)
         asked.add(address)
         try:
             with transport.connect(address) as connection:
-                found = _described(connection)
+                found = described(connection)
                 if found is not None:
                     return found
                 left += [
                     one for one in controller_addresses(connection) if one not in (*asked, *left)
                 ]
+        except ApiError as error:
+            what = f"{address_text(*address)}: {error.code.name}: {error.code.description}"
+            raise RefusalError(what) from error
         except UnreachableError as error:
-            failure = failure or error
-    if failure is not None and len(asked) == len(addresses):
-        raise failure
-    raise no_leader(asked)
+            silent[address] = error
+    if len(silent) == len(asked):
+        raise next(iter(silent.values()))
+    raise no_leader(asked - silent.keys(), silent)
 
 
-def no_leader(asked: Iterable[Address]) -> RefusalError:
+def no_leader(asked: Iterable[Address], silent: Iterable[Address] = ()) -> RefusalError:
+    """`asked` have answered, and `silent` have not."""
     names = ", ".join(address_text(*one) for one in sorted(asked))
+    unheard = ", ".join(address_text(*one) for one in sorted(silent))
     return RefusalError(
-        f"no controller leads the quorum ({names}): a majority of the voters must be up and reach "
-        "each other"
+        f"no controller leads the quorum ({names}{unheard and f'; no answer from {unheard}'}): a "
+        "majority of the voters must be up and reach each other"
     )
 
 
-def _described(connection: Any) -> QuorumStatus | None:
+def described(connection: Any) -> QuorumStatus | None:
+    """`None` from who does not know the leader, or is another than it. Raises `ApiError`."""
     topic = DescribedTopic(topic_name=METADATA_TOPIC, partitions=[DescribedPartition()])
     answer = connection.ask(DescribeQuorumRequest(topics=[topic]))
     errors = [answer.error_code]
@@ -109,17 +153,13 @@ def _described(connection: Any) -> QuorumStatus | None:
         if not partition.error_code:
             return _status(partition, answer.nodes)
     error = ErrorCode(errors[-1])
-    if error is not ErrorCode.NOT_LEADER_OR_FOLLOWER:
-        raise RefusalError(f"{connection.address}: {error.name}: {error.description}")
-    return None
+    if error in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_CONTROLLER):
+        return None
+    raise ApiError(error)
 
 
 def _status(partition: QuorumPartition, nodes: Sequence[Any]) -> QuorumStatus:
-    places = {
-        one.node_id: (one.listeners[0].host, one.listeners[0].port)
-        for one in nodes
-        if one.listeners
-    }
+    places = {one.node_id: one.listeners[0] for one in nodes if one.listeners}
     end = max(one.log_end_offset for one in partition.current_voters)
     return QuorumStatus(
         leader=partition.leader_id,
@@ -133,9 +173,10 @@ def _status(partition: QuorumPartition, nodes: Sequence[Any]) -> QuorumStatus:
 
 
 def _replica(
-    one: ReplicaState, end: int, places: dict[int, Address], *, is_voter: bool
+    one: ReplicaState, end: int, places: dict[int, Any], *, is_voter: bool
 ) -> QuorumReplica:
     is_known = one.replica_directory_id != ZERO_UUID
+    place = places.get(one.replica_id)
     return QuorumReplica(
         node=one.replica_id,
         directory_id=one.replica_directory_id if is_known else None,
@@ -144,7 +185,8 @@ def _replica(
         lag=max(end - max(one.log_end_offset, 0), 0),
         last_fetch_ms=_time(one.last_fetch_timestamp),
         last_caught_up_ms=_time(one.last_caught_up_timestamp),
-        address=places.get(one.replica_id),
+        address=None if place is None else (place.host, place.port),
+        listener="" if place is None else place.name,
     )
 
 
@@ -158,3 +200,58 @@ def controller_addresses(connection: Any) -> list[Address]:
         return []
     answer = connection.ask(DescribeClusterRequest(endpoint_type=CONTROLLERS))
     return [(one.host, one.port) for one in answer.brokers]
+
+
+# Problems
+
+
+def complaints_of_quorum(status: QuorumStatus) -> Iterator[Complaint]:
+    """No majority, voters that do not fetch, nodes whose metadata lag, and a fragile number of
+    voters.
+    """
+    if not status.is_led:
+        yield Complaint(
+            kind="no_quorum",
+            where="the quorum",
+            what="no controller leads it: brokers serve what they know, and nothing of the cluster "
+            "changes; no leader is elected where a broker fails",
+            remedy=Remedy.START_VOTERS,
+        )
+        return
+    for one in status.replicas:
+        yield from _check_replica(one, status)
+    if len(status.voters) == FRAGILE:
+        yield Complaint(
+            kind="two_voters",
+            where="the quorum",
+            what="has two voters: the loss of either stops it",
+            remedy=Remedy.ADD_VOTER,
+            is_note=True,
+        )
+
+
+def _check_replica(one: QuorumReplica, status: QuorumStatus) -> Iterator[Complaint]:
+    where = f"{'voter' if one.is_voter else 'observer'} {one.node}"
+    if status.is_silent(one):
+        quiet_ms = status.quiet_ms(one)
+        since = f"for {quiet_ms / 1000:.0f} s" if quiet_ms else f"since epoch {status.epoch} began"
+        left = len(status.voters) - len(status.silent)
+        needed = len(status.voters) // 2 + 1
+        more = f"; {left} of {len(status.voters)} voters fetch, {needed} are needed"
+        yield Complaint(
+            kind="silent_voter" if one.is_voter else "silent_observer",
+            where=where,
+            what=f"has not fetched the metadata log {since}{more if one.is_voter else ''}",
+            remedy=Remedy.START_VOTER if one.is_voter else Remedy.START_OBSERVER,
+            subject=str(one.node),
+            is_note=not one.is_voter,
+        )
+    elif one.lag > LAGGING:
+        yield Complaint(
+            kind="metadata_lag",
+            where=where,
+            what=f"is {one.lag} offsets behind the end of the metadata log: it knows the cluster "
+            "as it was",
+            remedy=Remedy.LOOK_AT_NODE,
+            subject=str(one.node),
+        )

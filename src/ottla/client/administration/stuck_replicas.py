@@ -67,7 +67,7 @@ class StuckReplica:
 
 def stuck_replicas(admin: Admin, topic: str) -> list[StuckReplica]:
     """Sorted by partition, then in the order of the replicas. Raises `UserError`."""
-    status = cluster_status(admin, [topic])
+    status = cluster_status(admin, [topic], needs_controller=False)
     behind = [
         (one, broker)
         for one in status.partitions

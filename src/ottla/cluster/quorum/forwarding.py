@@ -30,6 +30,11 @@ logger = logging.getLogger(__name__)
 JOIN_S: Final = 5.0
 """How long `stop` waits for a thread that waits for a controller."""
 
+LEADERLESS_MS: Final = 8000.0
+"""How long an election may take: a quorum without a majority elects nobody, and whoever asks is
+told so while he still listens. Kafka lets him wait until he gives up.
+"""
+
 LEARNING_S: Final = 1.0
 """The time between attempts to learn what a controller answers."""
 
@@ -68,6 +73,8 @@ class Forwarding:
         self._changed = Condition()
         self._queue: deque[_Forwarded] = deque()
         self._is_stopping = False
+        self._leaderless_ms: float | None = None
+        """Since when requests have been waiting for a controller, without a pause."""
         self._refusal = ErrorCode.NONE
         """What people have been told of."""
         self._newest: Mapping[int, int] = {}
@@ -90,6 +97,7 @@ class Forwarding:
         self, request: bytes, principal: Principal, host: str, *, is_by_token: bool = False
     ) -> Answered:
         """Sends a request with its header; the answer has one too. `ApiError` without an answer:
+        NOT_CONTROLLER if no controller answers for as long as an election may take,
         REQUEST_TIMED_OUT, or the error of the Envelope.
         """
         waiting: Answered = Waiting()
@@ -125,6 +133,7 @@ class Forwarding:
             self._learn()
             with self._changed:
                 if not (self._queue or self._is_stopping):
+                    self._leaderless_ms = None
                     self._changed.wait(None if self._newest else LEARNING_S)
                 if self._is_stopping:
                     return None
@@ -151,9 +160,10 @@ class Forwarding:
             while self._parts.clock.monotonic_ms() < one.deadline_ms:
                 response = self._ask(one)
                 if response is None or response.error_code == ErrorCode.NOT_CONTROLLER:
-                    if self._is_ending_after_pause():
+                    if self._is_leaderless() or self._is_ending_after_pause():
                         return ApiError(ErrorCode.NOT_CONTROLLER)
                     continue
+                self._leaderless_ms = None
                 return self._read(response)
         except Exception as error:
             # If this thread ended, clients would wait for nothing.
@@ -162,6 +172,13 @@ class Forwarding:
         return ApiError(
             ErrorCode.REQUEST_TIMED_OUT, "No controller of the cluster has answered in time."
         )
+
+    def _is_leaderless(self) -> bool:
+        """Whether no controller has answered for as long as an election may take."""
+        now_ms = self._parts.clock.monotonic_ms()
+        if self._leaderless_ms is None:
+            self._leaderless_ms = now_ms
+        return now_ms - self._leaderless_ms >= LEADERLESS_MS
 
     def _ask(self, one: _Forwarded) -> EnvelopeResponse | None:
         """`None` without a response."""

@@ -47,6 +47,20 @@ REMEDIES = {
     "(ottla cluster status {target}); those that are up and lag say why in their logs",
     Remedy.ELECT_LEADERS: "ottla cluster elect {target}; with auto.leader.rebalance.enable the "
     "controller does so automatically",
+    Remedy.REACH_ZOOKEEPER: "let the brokers reach ZooKeeper: the first that does is the "
+    "controller; their logs say what keeps them from it",
+    Remedy.START_VOTERS: "start its voters: a majority of them must be up and reach each other "
+    "(ottla cluster status {target} --controllers); their logs say what keeps them apart",
+    Remedy.START_VOTER: "start the node; if it is gone for good, add another voter, and remove it: "
+    "ottla cluster remove-controller {target} {subject}",
+    Remedy.START_OBSERVER: "start the node; a broker that is gone for good is forgotten by ottla "
+    "cluster unregister {target} {subject}",
+    Remedy.ADD_VOTER: "ottla cluster add-controller {target} NODE --at HOST:PORT",
+    Remedy.LOOK_AT_NODE: "the log of node {subject} says why; it takes a snapshot of the leader's "
+    "if it is too far behind",
+    Remedy.UNREGISTER_BROKER: "start it, or forget it: ottla cluster unregister {target} {subject}",
+    Remedy.MAKE_SNAPSHOTS: "the node makes one while it runs, unless the disk refuses it (its log "
+    "says so); see metadata.log.max.record.bytes.between.snapshots",
     Remedy.CHECK_TIER: "ottla tier check {subject} --tier ADDRESS names what is missing; put it "
     "back from a copy of the tier, or give the offsets up: ottla delete-records",
     Remedy.BROKER_NOTES: "nothing to do: the broker replaces the file with its next note",

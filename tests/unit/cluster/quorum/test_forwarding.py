@@ -9,6 +9,7 @@ from ottla.base.clock import SystemClock
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
 from ottla.base.principal import Principal
+from ottla.cluster.quorum import forwarding
 from ottla.cluster.quorum.forwarding import Forwarding, ForwardingParts
 from ottla.metadata.brokers import Endpoint
 from ottla.protocol.api_keys import FORWARDED, ApiKey
@@ -143,6 +144,21 @@ def test_without_a_controller_until_the_deadline_the_request_times_out(
     assert isinstance(answer, ApiError)
     assert answer.code is ErrorCode.REQUEST_TIMED_OUT
     assert script.asked == []
+
+
+def test_a_quorum_that_elects_nobody_is_named_before_clients_give_up(
+    started: Callable[..., Script], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forwarding, "LEADERLESS_MS", 50.0)
+    script = started(lambda *_: EnvelopeResponse(response_data=b"done"))
+    script.where = None
+
+    answer = script.forward(b"abc")
+
+    assert isinstance(answer, ApiError)
+    assert answer.code is ErrorCode.NOT_CONTROLLER
+    script.where = FIRST
+    assert script.forward(b"abc") == b"done"
 
 
 def test_people_are_told_once_why_the_controller_answers_nothing(
