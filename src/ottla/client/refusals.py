@@ -29,7 +29,7 @@ FIXES = {
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: _DENIED,
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: _DENIED,
     ErrorCode.NOT_CONTROLLER: "the cluster has no controller: see the brokers' logs for whether "
-    "they reach ZooKeeper",
+    "they reach a majority of the controllers, or ZooKeeper",
     ErrorCode.SECURITY_DISABLED: "start the broker with authorizer.class.name="
     "org.apache.kafka.metadata.authorizer.StandardAuthorizer, and with super.users",
     ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED: "start the broker with delegation.token.secret.key",

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from ottla.storage.reading.remote_part import RemotePart, RemoteRecords
 
 
-PROTOCOL_MAP = "listener.security.protocol.map"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Directories:
     """The log directories of one broker.
@@ -185,9 +182,6 @@ def described_config(own: Mapping[str, str]) -> BrokerConfig:
     if "inter.broker.listener.name" in known:
         # Only one of the two may be set; the other value is the default.
         known.pop("security.inter.broker.protocol", None)
-    if known.get(PROTOCOL_MAP) == ",".join(BrokerConfig().listener_security_protocol_map):
-        # Set to its default it would not name the listeners of controllers.
-        known.pop(PROTOCOL_MAP)
     return broker_config(known)
 
 

@@ -283,8 +283,9 @@ class Leading:
             self._wake()
         if any(node.now_ms >= one.until_ms for one in leader.parked):
             self._wake()
-        others = node.voters.others(node.own_id)
-        if others and node.now_ms >= leader.check_ms:
+        if not node.voters.others(node.own_id):
+            leader.check_ms = node.now_ms + self._check_timeout_ms
+        elif node.now_ms >= leader.check_ms:
             node.resign()
             return
         if node.now_ms >= leader.announce_ms:

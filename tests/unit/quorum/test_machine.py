@@ -456,6 +456,23 @@ def test_a_voter_is_added_when_it_has_caught_up_and_a_majority_of_the_new_set_ha
     assert VoterAnswer(ErrorCode.NONE, Known(1, 1, endpoint(ONE))) in answers
 
 
+def test_the_only_voter_has_time_for_the_second_to_fetch_however_long_it_was_alone() -> None:
+    node = Driver([ONE])
+    node.sync()
+    for _ in range(20):
+        node.wait(1000)
+        assert node.quorum.deadline_ms > node.now_ms, "nothing is due all the time"
+    node.ask(fetch(TWO, 1, node.quorum.node.log.end_offset, 1))
+    node.ask(AddVoter(CLUSTER, voter(TWO), 5000))
+    node.answer(VersionsAnswer(ErrorCode.NONE, Known(0), 0, 1), 2)
+    node.sync()
+    node.wait(1000)
+    assert node.quorum.node.voters.ids == {1, 2}
+    assert node.quorum.is_leader
+    node.wait(3000)
+    assert not node.quorum.is_leader, "it has not fetched"
+
+
 def test_changes_of_voters_that_cannot_be_are_refused() -> None:
     node = Driver()
     assert node.ask(RemoveVoter(None, TWO)).error is ErrorCode.NOT_LEADER_OR_FOLLOWER

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import UnreachableError
 from ottla.base.files import DiskSpace
 from ottla.client.administration.admin import Admin
 from ottla.client.administration.cluster_status import cluster_status, complaints_of_cluster
@@ -36,7 +37,7 @@ def local_directories(
     """
     found = [
         one
-        for one in admin.log_directories()
+        for one in _directories_of(admin)
         if topic is None or any(name == topic for name, _ in one.sizes)
     ]
     if not found and topic is not None and topic not in admin.list_topics(internal=True):
@@ -54,7 +55,7 @@ def complaints(
     """All problems of a broker, if one runs, and of its files, if they are on this machine. `deep`
     reads every batch.
     """
-    described = [] if admin is None else admin.log_directories()
+    described = [] if admin is None else _directories_of(admin)
     if admin is not None:
         yield from complaints_of_cluster(cluster_status(admin, needs_controller=False))
     for one in described:
@@ -65,6 +66,16 @@ def complaints(
             yield from deep_complaints(tuple(one.path for one in files.opened))
     elif admin is not None:
         yield from _check_from_afar(admin, described)
+
+
+def _directories_of(admin: Admin) -> list[LogDirectoryDescription]:
+    """None if a broker does not answer: what is said of the cluster names it, or why it is still
+    believed to be up.
+    """
+    try:
+        return admin.log_directories()
+    except UnreachableError:
+        return []
 
 
 def _check_from_afar(
