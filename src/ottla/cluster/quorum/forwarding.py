@@ -112,6 +112,12 @@ class Forwarding:
             self._changed.notify()
         return waiting
 
+    def leader_changed(self) -> None:
+        """Has the present controller asked what an earlier one has not answered, which may be
+        stopped and keep its connections.
+        """
+        self._peer.close()
+
     @property
     def newest(self) -> Mapping[int, int]:
         """The newest version that the controller answers of each API in `FORWARDED`, as far as is

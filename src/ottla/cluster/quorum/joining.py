@@ -408,6 +408,7 @@ class QuorumBroker:
         if published.leader != self._told_leader:
             self._told_leader = published.leader
             parts.link.leader_changed()
+            parts.forwarding.leader_changed()
 
     def _applied(self) -> None:
         if self._parts.publisher.is_caught_up:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from queue import SimpleQueue
+from threading import Event
 
 import pytest
 
@@ -34,6 +35,7 @@ class Script:
         self.versions: dict[int, int] = {ApiKey.ENVELOPE: 0, **dict.fromkeys(FORWARDED, 1)}
         self.asked: list[tuple[str, EnvelopeRequest]] = []
         self.complaints: list[str] = []
+        self.closed = Event()
         self.answers: SimpleQueue[bytes | ApiError] = SimpleQueue()
         self._answer = answer
         self.forwarding = Forwarding(
@@ -72,7 +74,7 @@ class _Connection:
         return self._script.ask(self._host, request)
 
     def close(self) -> None:
-        """Nothing to close."""
+        self._script.closed.set()
 
 
 @pytest.fixture
@@ -209,3 +211,22 @@ def test_what_an_older_controller_does_not_answer_is_missing_among_its_versions(
     script.forwarding.stop()
 
     assert set(newest) == FORWARDED - {ApiKey.ADD_RAFT_VOTER}
+
+
+def test_a_controller_that_is_stopped_is_left_when_another_one_leads(
+    started: Callable[..., Script],
+) -> None:
+    def answer(host: str, _: EnvelopeRequest) -> EnvelopeResponse:
+        if host == "first":
+            assert script.closed.wait(PATIENCE_S)
+            raise UserError("the connection is closed")
+        return EnvelopeResponse(response_data=b"done")
+
+    script = started(answer)
+    script.forwarding.forward(b"abc", ALICE, "10.0.0.7")
+    wait_until(lambda: script.asked)
+
+    script.where = SECOND
+    script.forwarding.leader_changed()
+
+    assert script.answers.get(timeout=PATIENCE_S) == b"done"
