@@ -46,6 +46,7 @@ SUBJECTS = {
     "groups": "consumers that join groups, and then only send heartbeats",
     "transactions": "committing transactions, beside other brokers",
     "idempotence": "what idempotence costs the broker, and what it costs clients",
+    "quorum": "three brokers that are a quorum, beside three over ZooKeeper",
     "cluster": "three brokers: replication, a broker's return, failover, a controller's start",
     "spark": "Spark reading a topic from files and over the wire, and planning",
     "load": "`ottla load` into Parquet, beside Spark's own generator, and its memory",

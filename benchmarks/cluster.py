@@ -96,8 +96,8 @@ def run(scale: Scale) -> Iterator[Report]:
 def _replication(cluster: RunningCluster, directory: Path, scale: Scale) -> Report:
     report = figures_report("Produce with acks=all, 1 KB messages, processor time of all brokers")
     count = scale.of(PRODUCED, 30)
-    _create(cluster, "one", [[1], [2], [3]])
-    _create(cluster, "three", ROTATED)
+    create(cluster, "one", [[1], [2], [3]])
+    create(cluster, "three", ROTATED)
     contestants = {}
     for topic, factor in (("one", 1), ("three", 3)):
         # Fresh memory would cost factor 3 more: its pages are copied to at a fraction of the speed.
@@ -116,19 +116,19 @@ def _cpu_per_gb(
     cluster: RunningCluster, topic: str, count: int, prepare: Callable[[], None]
 ) -> float:
     prepare()
-    before = _cpu_s(cluster)
-    _produce(cluster, topic, count)
-    spent = _cpu_s(cluster) - before
+    before = cpu_s(cluster)
+    produce(cluster, topic, count)
+    spent = cpu_s(cluster) - before
     return max(spent, 1e-6) / (count * VALUE_SIZE / 1e9)
 
 
-def _cpu_s(cluster: RunningCluster) -> float:
+def cpu_s(cluster: RunningCluster) -> float:
     processes = [one.process for one in cluster.brokers.values() if one.process is not None]
     costs = [cost_of(one.pid) for one in processes if one.poll() is None]
     return sum(one.cpu_seconds for one in costs if one is not None)
 
 
-def _produce(cluster: RunningCluster, topic: str, count: int) -> None:
+def produce(cluster: RunningCluster, topic: str, count: int) -> None:
     producer = clients.producer(cluster.bootstrap)
     value = CHANCE.randbytes(VALUE_SIZE)
     for number in range(count):
@@ -141,7 +141,7 @@ def _produce(cluster: RunningCluster, topic: str, count: int) -> None:
     assert producer.flush(clients.FLUSH_S) == 0
 
 
-def _create(cluster: RunningCluster, topic: str, assignment: Sequence[Sequence[int]]) -> None:
+def create(cluster: RunningCluster, topic: str, assignment: Sequence[Sequence[int]]) -> None:
     from confluent_kafka.admin import NewTopic
 
     new = NewTopic(
@@ -163,10 +163,10 @@ def _return(cluster: RunningCluster, directory: Path, scale: Scale) -> Report:
     size = count * VALUE_SIZE
     title = f"A broker that returns without the last {size / MEGABYTE:,.0f} MB in three partitions"
     report = figures_report(title)
-    _create(cluster, "back", ROTATED)
+    create(cluster, "back", ROTATED)
     away = cluster.brokers[3]
     away.stop()
-    _produce(cluster, "back", count)
+    produce(cluster, "back", count)
     _settle(directory, size)
     # The segments that the broker will fetch, which the system has as much of in memory.
     segments = sorted(cluster.brokers[1].directory.glob("back-*/*.log"))
@@ -227,7 +227,7 @@ def _failover(cluster: RunningCluster, scale: Scale) -> Report:
     report = figures_report(f"kill -9 of the broker that leads {count:,} partitions")
     controller = cluster.admin().list_topics(timeout=ANSWER_S).controller_id
     victim, *others = sorted(cluster.brokers, key=lambda one: one == controller)
-    _create(cluster, "many", [[victim, *others]] * count)
+    create(cluster, "many", [[victim, *others]] * count)
     zookeeper = KazooClient(cluster.zookeeper.address)
     zookeeper.start(timeout=ANSWER_S)
     with contextlib.ExitStack() as stack:
@@ -240,10 +240,10 @@ def _failover(cluster: RunningCluster, scale: Scale) -> Report:
         killed = perf_counter()
         cluster.brokers[victim].kill()
         wait_until(lambda: zookeeper.exists(paths.broker_path(victim)) is None)
-        expired, spent = perf_counter(), _cpu_s(cluster)
+        expired, spent = perf_counter(), cpu_s(cluster)
         for one in asked:
-            wait_until(partial(_is_led, one, "many", count, without=victim))
-        ended, spent = perf_counter(), _cpu_s(cluster) - spent
+            wait_until(partial(is_led, one, "many", count, without=victim))
+        ended, spent = perf_counter(), cpu_s(cluster) - spent
     whole, failover = Samples((ended - killed,)), Samples((ended - expired,))
     note = f"from the kill, with a session of {SESSION_MS / 1000:.0f} s"
     add_figure(report, note, whole, "s")
@@ -253,7 +253,7 @@ def _failover(cluster: RunningCluster, scale: Scale) -> Report:
     return report
 
 
-def _is_led(client: WireClient, topic: str, count: int, *, without: int) -> bool:
+def is_led(client: WireClient, topic: str, count: int, *, without: int) -> bool:
     asked = MetadataRequest(topics=[MetadataRequestTopic(name=topic)])
     (found,) = client.ask(asked, 9).topics
     leaders = [one.leader_id for one in found.partitions]
