@@ -4,10 +4,21 @@ from itertools import pairwise
 
 from ottla.base.ids import Uuid, uuid_text
 from ottla.base.partitions import TopicPartition
+from ottla.base.principal import Principal
 from ottla.base.resource_kinds import ResourceKind
+from ottla.metadata.acls import (
+    Acl,
+    Entry,
+    Operation,
+    PatternType,
+    Permission,
+    ResourcePattern,
+    ResourceType,
+)
 from ottla.metadata.deciding.topics import NewTopic
 from ottla.metadata.directories import LOST, UNASSIGNED
 from ottla.metadata.records import FenceBrokerRecord, RemoveTopicRecord, TopicRecord
+from ottla.metadata.values import acl_record
 from ottla.storage.files.meta_properties import VERSION_KRAFT, properties_of
 from ottla.testing import FakeFileSystem
 from tests.support.brokers import NOW_MS, at, batch, disk, id_of, open_broker
@@ -222,6 +233,45 @@ def test_replicas_are_assumed_in_steps_between_which_others_have_their_turn() ->
     steps = [after - before for before, after in pairwise([*seen, count])]
     assert len(member.roles()) == count
     assert 0 < max(steps) <= 8
+    seen.clear()
+    image = images.delete(70)
+    with with_others_in_between(lambda: seen.append(len(member.roles()))):
+        member.show(image)
+    assert seen[0] == count
+    assert {before - after for before, after in pairwise([*seen, 0])} == {0, 1}
+
+
+def test_many_rules_are_applied_in_steps_and_denials_first() -> None:
+    images = ScriptedImages()
+    member = FollowingMember(
+        authorizer_class_name="org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+    )
+    member.show(images.image)
+    authorizer = member.broker.security.authorizer
+    assert authorizer is not None
+    question = (Principal("User", "ana"), "h", Operation.READ, ResourceType.TOPIC, "orders")
+    for number in range(50):
+        images.commit(acl_record(id_of(300 + number), allowed(f"topic-{number}")))
+    images.commit(acl_record(id_of(400), allowed("orders")))
+    denied = allowed("orders").entry._replace(permission=Permission.DENY)
+    image = images.commit(acl_record(id_of(401), allowed("ord")._replace(entry=denied)))
+    revisions: list[int] = []
+    seen: set[bool] = set()
+
+    def ask() -> None:
+        revisions.append(authorizer.revision)
+        seen.add(authorizer.allows(*question))
+
+    with with_others_in_between(ask):
+        member.show(image)
+    assert max(after - before for before, after in pairwise(revisions)) == 1
+    assert (seen, authorizer.allows(*question)) == ({False}, False)
+
+
+def allowed(prefix: str) -> Acl:
+    """Ana may read topics whose names begin so."""
+    pattern = ResourcePattern(ResourceType.TOPIC, PatternType.PREFIXED, prefix)
+    return Acl(pattern, Entry("User:ana", "*", Operation.READ, Permission.ALLOW))
 
 
 def directory_ids(member: FollowingMember) -> dict[str, Uuid]:
