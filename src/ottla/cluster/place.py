@@ -14,7 +14,8 @@ class Place:
 
     `listener` and `connect` are for requests between brokers, `control_listener` and
     `control_connect` for requests of the controller, or in a KRaft cluster to controllers, whose
-    listeners on this node are `controller_endpoints`.
+    listeners on this node are `controller_endpoints`. `quick_connect` is the latter for what must
+    not wait long for an unreachable controller: heartbeats, and the quorum's own requests.
     """
 
     lock: AbstractContextManager[object]
@@ -25,3 +26,4 @@ class Place:
     control_listener: str
     endpoints: tuple[Endpoint, ...]
     controller_endpoints: tuple[Endpoint, ...] = ()
+    quick_connect: Connect | None = None

@@ -103,6 +103,11 @@ class Quorate:
             control_connect=BrokerConnections(
                 lambda: _of_controllers(broker.settings.config), control, timeout_s
             ),
+            quick_connect=BrokerConnections(
+                lambda: _of_controllers(broker.settings.config),
+                control,
+                self._config.broker_session_timeout_ms / 2000,
+            ),
             control_listener=control.name,
             endpoints=tuple(
                 advertised_endpoint(*one) for one in pairs if one[0].name not in controllers

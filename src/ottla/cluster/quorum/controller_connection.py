@@ -76,6 +76,8 @@ class ConnectionParts:
     lock: AbstractContextManager[object]
     wake: Callable[[], None]
     connect: Connect
+    quick_connect: Connect
+    """For the session, which ends while an unreachable controller is waited for."""
     clock: Clock
     new_topic: Callable[[str], CreatableTopic]
     complain: Callable[[str], None]
@@ -87,9 +89,9 @@ class ConnectionParts:
 class LeaderPeer:
     """A connection to the node that leads the quorum. For one thread, but for `close`."""
 
-    def __init__(self, parts: ConnectionParts) -> None:
+    def __init__(self, parts: ConnectionParts, connect: Connect) -> None:
         self._parts = parts
-        self._peer = Peer(parts.connect, str(parts.node_id))
+        self._peer = Peer(connect, str(parts.node_id))
 
     def ask(self, request: Message, newest: int | None = None) -> Any:
         """Returns the response; raises `PeerError`, also if the node is not the controller."""
@@ -114,7 +116,7 @@ class ControllerConnection:
         self._heartbeats = Heartbeats(parts)
         self._own = OwnRequests(parts)
         self._reports = DirectoryReports()
-        self._peer = LeaderPeer(parts)
+        self._peer = LeaderPeer(parts, parts.connect)
         self._worker = Worker("ottla-to-controller", self._work)
 
     def start(self) -> None:
@@ -220,7 +222,7 @@ class Heartbeats:
         self._active: Endpoint | None = None
         self._answered_ms = now_ms
         """When the controller was heard last, while the broker leaves."""
-        self._peer = LeaderPeer(parts)
+        self._peer = LeaderPeer(parts, parts.quick_connect)
         self._worker = Worker("ottla-heartbeats", self._work)
 
     def start(self) -> None:

@@ -268,7 +268,7 @@ class QuorumBroker:
                 snapshots=QuorumSnapshots(
                     opened.log, SnapshotLimits.of(config), read_clock(self._clock)
                 ),
-                connect=place.control_connect,
+                connect=place.quick_connect or place.control_connect,
                 protocol=controller_protocol(config).protocol,
                 clock=self._clock,
                 random_below=broker.options.random_below,
@@ -331,6 +331,7 @@ class QuorumBroker:
             lock=place.lock,
             wake=place.wake,
             connect=place.control_connect,
+            quick_connect=place.quick_connect or place.control_connect,
             clock=self._clock,
             new_topic=lambda name: new_topic(name, config),
             complain=self._told.complain,

@@ -250,6 +250,7 @@ def node(*, refusal: ErrorCode = ErrorCode.NONE, **changed: Any) -> Iterator[Nod
         lock=lock,
         wake=lambda: None,
         connect=controllers.connect,
+        quick_connect=controllers.connect,
         clock=SystemClock(),
         new_topic=lambda name: CreatableTopic(name=name, num_partitions=3, replication_factor=2),
         complain=said.append,
