@@ -55,6 +55,11 @@ MEND = (
     "or remove the node from the voters, format a new directory and let it join again"
 )
 
+FETCH_AGAIN = (
+    f"move {CLUSTER_METADATA_DIRECTORY} and {METADATA_MARK} away, and the broker fetches all of it "
+    "again"
+)
+
 LOST_STATE = "remove the file, and the node takes part again when it has heard all other voters"
 
 
@@ -96,16 +101,17 @@ def open_quorum(
     `RefusalError` for damage, without a change, and `StorageError`.
     """
     elections = QuorumStateFile(file_system, place.health)
+    mend = FETCH_AGAIN if own is None else MEND
     with place.health.guarding():
         try:
             election, end = _checked(place, file_system, elections)
         except CorruptionError as error:
-            mend = MEND if error.path != elections.path else LOST_STATE
-            raise RefusalError(f"{error}; {mend}") from error
+            is_state = error.path == elections.path
+            raise RefusalError(f"{error}; {LOST_STATE if is_state else mend}") from error
     opened = place.open_metadata_log(_config(limits))
     if opened.log_end_offset != end:
         raise RefusalError(
-            f"{opened.directory}: the log ends at offset {end}, and cannot go on there; {MEND}"
+            f"{opened.directory}: the log ends at offset {end}, and cannot go on there; {mend}"
         )
     with place.health.guarding():
         remove_parts(file_system, opened.directory)
@@ -114,7 +120,7 @@ def open_quorum(
     try:
         take_history(log, history)
     except ProtocolError as error:
-        raise RefusalError(f"{opened.directory}: {error}; {MEND}") from error
+        raise RefusalError(f"{opened.directory}: {error}; {mend}") from error
     first_voter = own is not None and _is_first_voter(elections, history, own)
     if own is not None and first_voter:
         history = VoterHistory(0, VoterSet.of([own._replace(key=ReplicaKey(own.key.id))]))

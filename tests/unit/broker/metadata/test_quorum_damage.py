@@ -12,7 +12,7 @@ from ottla.broker.metadata.quorum_log import SegmentLimits, snapshot_name
 from ottla.metadata.log_writing import snapshot_parts
 from ottla.quorum.election_state import ElectionState
 from ottla.quorum.messages import SnapshotId
-from ottla.quorum.voters import NO_VOTERS, ReplicaKey
+from ottla.quorum.voters import NO_VOTERS, Endpoint, ReplicaKey, Voter
 from ottla.testing import CrashMode, FakeFileSystem
 from ottla.testing.broken_disk import BreakableFileSystem
 from tests.support.brokers import disk
@@ -189,6 +189,20 @@ def test_what_a_power_failure_has_torn_is_cut(size: int) -> None:
     assert log.log_end_offset == 1
     log.append(batch_of(1, 2))
     assert log.log_end_offset == 2
+
+
+def test_who_votes_and_who_only_follows_is_told_another_mend() -> None:
+    files = stopped()
+    files.remove(SECOND)
+    assert refused(files).endswith("away, and the broker fetches all of it again")
+    own = Voter(ReplicaKey(1), (Endpoint("C", "h", 9093),))
+    with pytest.raises(RefusalError, match="a node that has lost records must not vote"):
+        QuorumDirectory(files, limits=SMALL, own=own)
+    for name in files.list(FOLDER):
+        files.remove(f"{FOLDER}/{name}")
+    files.remove_directory(FOLDER)
+    files.remove("/d/ottla-metadata.written")
+    assert QuorumDirectory(files).log.log_end_offset == 0, "what was told is a mend"
 
 
 # A disk that fails
