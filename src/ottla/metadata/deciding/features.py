@@ -11,6 +11,7 @@ from typing import NamedTuple
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
 from ottla.base.resource_kinds import ResourceKind
+from ottla.metadata.deciding.partition_changes import MIN_ISR
 from ottla.metadata.image import ALL_BROKERS, METADATA_VERSION, MetadataImage
 from ottla.metadata.levels import (
     ELR_VERSION,
@@ -25,8 +26,6 @@ from ottla.metadata.levels import (
 )
 from ottla.metadata.record_versions import VersionedRecord
 from ottla.metadata.records import ClearElrRecord, ConfigRecord, FeatureLevelRecord
-
-MIN_ISR = "min.insync.replicas"
 
 Ranges = Mapping[str, tuple[int, int]]
 """The lowest and highest supported level of each feature; a missing one is not supported."""
