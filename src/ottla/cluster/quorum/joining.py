@@ -44,7 +44,7 @@ from ottla.config.listeners import controller_protocol
 from ottla.config.topic import TopicConfig
 from ottla.metadata.brokers import BrokerRegistration, Endpoint
 from ottla.metadata.cluster_view import NO_CONTROLLER
-from ottla.metadata.deciding.features import Quorum
+from ottla.metadata.deciding.features import Quorum, check_levels
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.log_files import LogReading, MetadataFile
 from ottla.quorum.messages import Known
@@ -123,6 +123,8 @@ class QuorumBroker:
         """That of metadata.log.dir, if it has no logs of topics."""
         self._running: RunningNode | None = None
         self._told_leader = Known(0)
+        self._is_unfit = False
+        """Whether the cluster has levels that are not known here."""
         self._stopped = Event()
         self._epoch: int | None = None
         """The broker's, once it is registered."""
@@ -405,11 +407,23 @@ class QuorumBroker:
 
     def _published(self, published: Published) -> None:
         parts = self._parts
-        parts.publisher.publish(published)
+        if published.is_whole or published.changes.features:
+            self._check_levels(published.image)
+        if not self._is_unfit:
+            parts.publisher.publish(published)
         if published.leader != self._told_leader:
             self._told_leader = published.leader
             parts.link.leader_changed()
             parts.forwarding.leader_changed()
+
+    def _check_levels(self, image: MetadataImage) -> None:
+        """A cluster of a level that is not known here is left before anything of it is applied."""
+        try:
+            check_levels(image)
+        except UserError as error:
+            if not self._is_unfit:
+                self._is_unfit = True
+                self._told.failed(error)
 
     def _applied(self) -> None:
         if self._parts.publisher.is_caught_up:

@@ -57,13 +57,15 @@ def settings(**changed: str) -> BrokerConfig:
     )
 
 
-def formatted(*paths: str) -> FakeFileSystem:
+def formatted(*paths: str, **features: int) -> FakeFileSystem:
+    """For 3.9, with other features; `_` stands for `.` in their names."""
+    more = {name.replace("_", "."): level for name, level in features.items()}
     numbers = iter(range(70, 99))
     files = disk(*paths)
     options = FormatOptions(
         node_id=ME,
         cluster_id=CLUSTER_ID,
-        records=feature_records(new_features("3.9")),
+        records=feature_records(new_features("3.9") | more),
         now_ms=NOW_MS,
         new_id=lambda: id_of(next(numbers)),
     )
@@ -212,6 +214,21 @@ def test_settings_that_do_not_fit_are_refused_in_one_line(
 def test_a_directory_that_is_not_formatted_is_refused() -> None:
     with pytest.raises(UserError, match="/d is not formatted for a KRaft cluster"):
         Node(disk("/d"), settings(), Controllers())
+
+
+def test_a_cluster_with_a_level_that_is_not_known_is_left_in_one_line() -> None:
+    one = Node(formatted("/d", streams_version=1), settings(), Controllers())
+    try:
+        one.node.start(one.broker, one.place)
+        wait_until(lambda: one.failures)
+        assert [str(error) for error in one.failures] == [
+            "the cluster has streams.version at level 1, and this version of Ottla knows no level "
+            "of it"
+        ]
+        assert not one.broker.image_store.image.features
+    finally:
+        one.node.stop()
+        one.broker.close()
 
 
 def test_a_lost_metadata_log_is_not_begun_again() -> None:
