@@ -2,12 +2,16 @@
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import ottla
+from ottla.client.administration.cluster_status import ClusterStatus, cluster_status
+from ottla.client.administration.quorum_status import QuorumReplica, QuorumStatus
+from ottla.console.views import cluster as cluster_page
 from ottla.testing import LocalBroker
 from tests.console.asking import FEW_LOGS, Browser, console_over, fill
 from tests.support.patience import PATIENCE_S
@@ -39,6 +43,40 @@ def test_files_without_a_broker_have_partitions_and_directories_and_no_brokers(
         page = browser.text("/cluster")
         assert "No broker runs here" in page
         assert "/cluster/reassign" not in page
+
+
+def test_controllers_are_shown_with_how_far_they_are_and_which_does_not_fetch(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def replica(node: int, end_offset: int, *, is_voter: bool = True) -> QuorumReplica:
+        return QuorumReplica(
+            node=node,
+            directory_id=None,
+            is_voter=is_voter,
+            end_offset=end_offset,
+            lag=90 - max(end_offset, 0),
+            last_fetch_ms=None,
+            last_caught_up_ms=None,
+            address=("host", 9093),
+        )
+
+    nodes = (replica(1, 90), replica(2, -1), replica(3, 89), replica(4, 88, is_voter=False))
+    quorum = QuorumStatus(leader=1, epoch=7, high_watermark=89, replicas=nodes)
+
+    def status(admin: ottla.Admin, **how: Any) -> ClusterStatus:
+        return replace(cluster_status(admin, **how), quorum=quorum)
+
+    monkeypatch.setattr(cluster_page, "cluster_status", status)
+    found = browser.json("/cluster")["quorum"]
+    assert [(one["id"], one["role"], one["is_silent"], one["lag"]) for one in found["nodes"]] == [
+        (1, "voter", False, 0),
+        (2, "voter", True, 90),
+        (3, "voter", False, 1),
+        (4, "observer", False, 2),
+    ]
+    page = browser.text("/cluster")
+    assert "Node 1 leads epoch 7; 3 of 4 nodes vote." in page
+    assert "voter 2 has not fetched the metadata log since epoch 7 began" in page
 
 
 def test_what_need_not_be_done_has_no_button(browser: Browser) -> None:

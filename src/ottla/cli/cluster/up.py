@@ -157,7 +157,7 @@ def _cluster(
     if is_secured and zookeeper:
         raise UserError(
             f"--secure and --zookeeper {zookeeper} exclude each other: a secured cluster starts "
-            "its own ZooKeeper; to secure another one see docs/cluster.md"
+            "its own ZooKeeper; to secure another one see docs/cluster-zookeeper.md"
         )
     if known is None:
         wanted = count or 3

@@ -15,6 +15,7 @@ from ottla.client.administration.cluster_status import (
     cluster_status,
 )
 from ottla.client.administration.log_directories import LogDirectoryDescription
+from ottla.client.administration.quorum_status import QuorumStatus, complaints_of_quorum
 from ottla.console.pages import Ask, Fields, Page
 from ottla.console.views.view import View
 
@@ -52,6 +53,7 @@ def cluster(ask: Ask) -> Page:
         "moves": [_move_fields(one, directories) for one in moving[:MOST_PARTITIONS]],
         "move_count": len(moving),
         "directories": [directory_fields(one) for one in directories],
+        "quorum": None if status.quorum is None else _quorum_fields(status.quorum),
     }
     return Page(
         template="cluster.html",
@@ -69,6 +71,31 @@ def _status(admin: Admin, *, has_broker: bool) -> ClusterStatus:
     return ClusterStatus(
         cluster_id=admin.describe_cluster().cluster_id, controller=-1, brokers=(), partitions=()
     )
+
+
+def _quorum_fields(quorum: QuorumStatus) -> Fields:
+    return {
+        "is_led": quorum.is_led,
+        "leader": quorum.leader,
+        "epoch": quorum.epoch,
+        "committed": quorum.high_watermark,
+        "voter_count": len(quorum.voters),
+        "nodes": [
+            {
+                "id": one.node,
+                "role": "voter" if one.is_voter else "observer",
+                "is_leader": one.node == quorum.leader,
+                "is_silent": quorum.is_silent(one),
+                "address": None if one.address is None else address_text(*one.address),
+                "end_offset": one.end_offset if one.end_offset >= 0 else None,
+                "lag": one.lag,
+            }
+            for one in quorum.replicas
+        ],
+        "problems": [
+            {"where": one.where, "what": one.what} for one in complaints_of_quorum(quorum)
+        ],
+    }
 
 
 def _broker_settings(admin: Admin, status: ClusterStatus) -> dict[int, Mapping[str, str]]:
@@ -94,6 +121,7 @@ def _broker_fields(
     return {
         "id": one.broker,
         "address": None if one.address is None else address_text(*one.address),
+        "is_fenced": one.is_fenced,
         "rack": one.rack,
         "version": settings.get(VERSION, ""),
         "roles": settings.get(ROLES, ""),
