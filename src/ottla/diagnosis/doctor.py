@@ -31,6 +31,7 @@ from ottla.storage.diagnosis.directory_check import (
 from ottla.storage.diagnosis.retention_explanation import ExplainedLog, explain_log
 from ottla.storage.files.filenames import (
     CLEAN_SHUTDOWN,
+    CLUSTER_METADATA_DIRECTORY,
     PARTITION_METADATA,
     REMOTE_LOG_METADATA,
     DirectoryState,
@@ -46,6 +47,8 @@ from ottla.storage.retention.retention import CLOCK_SLACK_MS, Blocker
 
 LOW_SPACE = 0.05
 MEDIUM_SPACE = 0.1
+SNAPSHOTS_MISSED = 3
+"""How many snapshots of the metadata log may be lacking before something is wrong."""
 EARLIEST_SANE_MS = 1_577_836_800_000
 """The start of 2020: an earlier clock is wrong."""
 
@@ -96,6 +99,8 @@ def check_directories(directories: Directories, now_ms: int) -> Iterator[Complai
             yield complaint
             if complaint.kind == "checkpoint":
                 damaged.add(directory.path)
+        if directories.broker.is_quorate:
+            yield from _check_metadata_log(directories, directory.path)
     for topic in directories.topics:
         config = directories.config(topic)
         broker, known = directories.broker, directories.known_settings(topic)
@@ -244,6 +249,28 @@ def check_space(path: str, space: DiskSpace) -> Iterator[Complaint]:
             what=f"{share:.0%} of the disk is free, {space.usable:,} bytes",
             remedy=Remedy.MAKE_ROOM,
             is_note=share >= LOW_SPACE,
+        )
+
+
+def _check_metadata_log(directories: Directories, path: str) -> Iterator[Complaint]:
+    """A node of a quorum whose log goes on, and of which no snapshot is made."""
+    disk, folder = directories.file_system, join(path, CLUSTER_METADATA_DIRECTORY)
+    interval_ms = directories.broker.metadata_log_max_snapshot_interval_ms
+    if not interval_ms or disk.status(folder) is None:
+        return
+    written: dict[str, int] = {}
+    for name in disk.list(folder):
+        kind = name.rpartition(".")[2]
+        if kind in ("log", "checkpoint") and (status := disk.status(join(folder, name))):
+            written[kind] = max(status.modified_ms, written.get(kind, 0))
+    late_ms = written.get("log", 0) - written.get("checkpoint", written.get("log", 0))
+    if late_ms > SNAPSHOTS_MISSED * interval_ms:
+        yield Complaint(
+            kind="no_snapshots",
+            where=folder,
+            what=f"only grows: its newest snapshot is {late_ms / 3_600_000:.1f} h older than what "
+            "was written last",
+            remedy=Remedy.MAKE_SNAPSHOTS,
         )
 
 

@@ -60,7 +60,7 @@ REMEDIES = {
     "if it is too far behind",
     Remedy.UNREGISTER_BROKER: "start it, or forget it: ottla cluster unregister {target} {subject}",
     Remedy.MAKE_SNAPSHOTS: "the node makes one while it runs, unless the disk refuses it (its log "
-    "says so); see metadata.log.max.record.bytes.between.snapshots",
+    "says so); see metadata.log.max.snapshot.interval.ms",
     Remedy.CHECK_TIER: "ottla tier check {subject} --tier ADDRESS names what is missing; put it "
     "back from a copy of the tier, or give the offsets up: ottla delete-records",
     Remedy.BROKER_NOTES: "nothing to do: the broker replaces the file with its next note",

@@ -14,6 +14,7 @@ import ottla
 from ottla.base.files import DiskSpace, OsFileSystem
 from ottla.broker.log_jobs.cleaner_troubles import DamagedSegment, Trouble, write_troubles
 from ottla.cli.doctor.doctor_command import doctor_command
+from ottla.cli.main import cli
 from ottla.config.listeners import client_listeners
 from ottla.diagnosis.directories import described_config
 
@@ -60,6 +61,26 @@ def test_a_healthy_directory_needs_nothing(directory: Path) -> None:
     assert result.exit_code == 0
     assert result.output.splitlines()[-1] == "nothing needs to be done, 1 note"
     assert found(directory, "--deep") == {}
+
+
+def test_a_node_of_a_quorum_that_makes_no_snapshots_is_named(tmp_path: Path) -> None:
+    properties = tmp_path / "server.properties"
+    properties.write_text(
+        "process.roles=broker,controller\nnode.id=1\ncontroller.listener.names=CONTROLLER\n"
+        "listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093\n"
+        "controller.quorum.bootstrap.servers=localhost:9093\n"
+    )
+    path = tmp_path / "node"
+    made = ["cluster", "format", str(path), "--cluster-id", "MkU3OEVBNTcwNTJENDM2Qg"]
+    result = CliRunner().invoke(cli, [*made, "--node-id", "1", "--standalone"])
+    assert result.exit_code == 0, result.output
+    log = path / "__cluster_metadata-0" / f"{0:020}.log"
+    log.write_bytes(b"")
+    assert "no_snapshots" not in found(path, "--config", properties)
+    later = time.time() + 4 * 3600
+    os.utime(log, (later, later))
+    complaint = found(path, "--config", properties)["no_snapshots"]
+    assert "its newest snapshot is 4.0 h older" in complaint["what"]
 
 
 def _stray(directory: Path) -> None:
