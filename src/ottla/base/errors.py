@@ -122,6 +122,10 @@ class ProtocolError(OttlaError):
     """The peer violated the wire protocol; its connection is closed."""
 
 
+class UnreadyError(ProtocolError):
+    """Who may do what is not known yet; whoever asked comes again."""
+
+
 class CorruptionError(OttlaError):
     """Bytes on disk or in a batch are not valid.
 

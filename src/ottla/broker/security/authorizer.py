@@ -12,7 +12,7 @@ from itertools import product
 from typing import Final, NamedTuple, TypeVar
 
 from ottla.base.addresses import canonical_host
-from ottla.base.errors import ProtocolError
+from ottla.base.errors import UnreadyError
 from ottla.base.principal import Principal
 from ottla.base.turns import PART_SIZE, freed_in_turns, in_turns, yield_turn
 from ottla.metadata.acls import (
@@ -192,9 +192,16 @@ class Authorizer:
         resource_type: ResourceType,
         name: str,
     ) -> bool:
-        """Raises `ProtocolError` while the rules are not known, but for super users."""
+        """Raises `UnreadyError` while the rules are not known, but for super users and, where
+        everybody may do what no rule is about, for what nodes ask each other: without that no node
+        would ever know the rules.
+        """
         if not self.is_complete:
-            return self._is_super(principal)
+            is_of_nodes = (operation, resource_type) == (
+                Operation.CLUSTER_ACTION,
+                ResourceType.CLUSTER,
+            )
+            return (self.allows_without_acls and is_of_nodes) or self._is_super(principal)
         question = (principal, host, operation, resource_type, name)
         known = self.known.get(question)
         if known is None:
@@ -209,7 +216,10 @@ class Authorizer:
     def _is_super(self, principal: Principal) -> bool:
         """Others have their connections closed, and come again."""
         if str(principal) not in self.super_users:
-            raise ProtocolError("the cluster's access rules are not known yet")
+            raise UnreadyError(
+                "the cluster's access rules are not known yet, and until then only super.users may "
+                f"do anything: name {principal} there if it is a node of the cluster"
+            )
         return True
 
     def note_denial(self, principal: Principal) -> None:

@@ -20,7 +20,7 @@ from time import monotonic, perf_counter
 
 from ottla.base.addresses import Address
 from ottla.base.clock import Clock, read_clock
-from ottla.base.errors import ProtocolError, ShortageError, StorageError, UserError
+from ottla.base.errors import ProtocolError, ShortageError, StorageError, UnreadyError, UserError
 from ottla.base.timers import Timers
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
@@ -423,11 +423,11 @@ class Server:
         if isinstance(error, ForeignProtocolError):
             connection.output.data += error.answer
         if isinstance(error, ProtocolError | ShortageError):
-            if connection.login is not None and not connection.login.has_login:
-                text = f"closing {connection.peer_name}: {error}"
+            login, text = connection.login, f"closing {connection.peer_name}: {error}"
+            if isinstance(error, UnreadyError) or (login is not None and not login.has_login):
                 self._stranger_log.warn(text, self._monotonic_ms)
             else:
-                logger.warning("closing %s: %s", connection.peer_name, error)
+                logger.warning("%s", text)
             connection.end(CloseReason.BAD_REQUEST)
         elif isinstance(error, MemoryError):
             logger.warning(NO_MEMORY, connection.peer_name)

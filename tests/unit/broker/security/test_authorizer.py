@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from ottla.base.errors import ApiError, ProtocolError
+from ottla.base.errors import ApiError, ProtocolError, UnreadyError
 from ottla.base.principal import Principal
 from ottla.base.turns import PART_SIZE, TurnsNeededError
 from ottla.broker.security.authorizer import Authorizer, Reason
@@ -330,3 +330,22 @@ def test_while_the_rules_are_not_known_only_super_users_are_answered() -> None:
             refused()
     authorizer.is_complete = True
     assert authorizer.allows(ANA, *question, "orders"), "no answer was remembered"
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_nodes_ask_each_other_before_the_rules_are_known_where_what_no_rule_says_is_allowed(
+    is_open: bool,
+) -> None:
+    authorizer = Authorizer([], frozenset(), allows_without_acls=is_open)
+    authorizer.is_complete = False
+
+    def asked(operation: Operation, kind: ResourceType, name: str) -> bool | None:
+        try:
+            return authorizer.allows(ANA, "h", operation, kind, name)
+        except UnreadyError:
+            return None
+
+    found = asked(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, "kafka-cluster")
+    assert found is (True if is_open else None)
+    assert asked(Operation.ALTER, ResourceType.CLUSTER, "kafka-cluster") is None
+    assert asked(Operation.READ, ResourceType.TOPIC, "t") is None
