@@ -104,7 +104,7 @@ class Elections:
             if isinstance(role, Follower) and role.leader_id == request.leader_id:
                 ids = [one.id for one in request.preferred]
                 place = ids.index(node.own_id) if node.own_id in ids else len(ids)
-                role.deadline_ms = node.now_ms + self._backoff_ms(place)
+                role.deadline_ms = max(node.now_ms, node.aside_until_ms) + self._backoff_ms(place)
                 role.has_fetched = False
         node.reply(pending_id, EpochAnswer(error, node.known()))
 

@@ -206,9 +206,12 @@ class Quorum:
         offset = self._leading.append(values, epoch)
         return offset, self.advance(at)
 
-    def resign(self, at: Timestamps) -> list[Effect]:
-        """Gives up leading, as before the process ends."""
+    def resign(self, at: Timestamps, aside_ms: float = 0.0) -> list[Effect]:
+        """Gives up leading, as before the process ends; one that could not decide as a controller
+        lets others stand first for `aside_ms`.
+        """
         self.node.at = at
+        self.node.aside_until_ms = at.monotonic_ms + aside_ms
         if isinstance(self.node.role, Leader):
             self.node.resign()
         return self.advance(at)

@@ -53,6 +53,8 @@ class Node:
         self.high_watermark = log.start_offset
         self.losses = 0
         """Elections lost in a row, after which it waits longer each time."""
+        self.aside_until_ms = 0.0
+        """Until then others have the first chance to lead: this node did, and could not decide."""
         self.unheard: set[int] = set()
         """Voters whose epochs must be known before this node, whose `quorum-state` is lost, takes
         part again.
@@ -103,7 +105,8 @@ class Node:
     def election_timeout_ms(self) -> float:
         """Random, so that not all stand for election at once."""
         timeout_ms = self.options.election_timeout_ms
-        return self.now_ms + timeout_ms + self.random_below(timeout_ms)
+        first_ms = max(self.now_ms, self.aside_until_ms)
+        return first_ms + timeout_ms + self.random_below(timeout_ms)
 
     # Effects
 

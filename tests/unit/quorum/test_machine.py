@@ -348,6 +348,20 @@ def test_a_leader_that_resigns_tells_the_others() -> None:
         node.quorum.append([b"a"], 1, node.at)
 
 
+def test_one_that_could_not_decide_lets_others_stand_first() -> None:
+    node = Driver()
+    node.lead()
+    node.wait(1000)
+    node.quorum.resign(node.at, aside_ms=5000)
+    node.ask(BeginQuorumEpoch(CLUSTER, ONE, 2, 2, (endpoint(TWO),)))
+    # The other cannot decide either, and names this one first.
+    node.ask(EndQuorumEpoch(CLUSTER, 2, 2, (ONE, THREE), (endpoint(TWO),)))
+    node.wait(4999)
+    assert isinstance(node.quorum.role, Follower)
+    node.wait(2)
+    assert isinstance(node.quorum.role, Prospective)
+
+
 def test_a_former_leader_begins_as_resigned() -> None:
     node = Driver(election=ElectionState(4, 1))
     assert isinstance(node.quorum.role, Resigned)

@@ -70,6 +70,9 @@ LONG_PAUSE_MS: Final = 10_000.0
 voter can do it.
 """
 
+ASIDE_MS: Final = 5_000.0
+"""How long others may stand for election first: of three voters two may be unable to decide."""
+
 
 class Deciding(Protocol):
     """What the thread needs of the controller (`broker/controlling/active_controller.py`)."""
@@ -622,9 +625,10 @@ class QuorumThread(Generic[ControllerT]):
     def _resign(self) -> None:
         """Another voter may do better; the only one begins anew with what is committed."""
         pause_ms = PAUSE_MS if self._has_others else LONG_PAUSE_MS
+        aside_ms = ASIDE_MS if self._has_others else 0.0
         self._not_before_ms = self._now().monotonic_ms + pause_ms
         self._complaints.gives_up = True
-        self._act(self._quorum.resign)
+        self._act(lambda at: self._quorum.resign(at, aside_ms))
         self._complaints.gives_up = False
 
     def _tell_committed(self) -> None:
