@@ -62,6 +62,8 @@ if TYPE_CHECKING:
         LogDirectoryDescription,
         MovingReplica,
     )
+    from ottla.client.administration.quorum import ClusterFeature, FeatureDirection
+    from ottla.client.administration.quorum_status import QuorumReplica, QuorumStatus
     from ottla.client.administration.quota_values import Quota
     from ottla.client.administration.replicas import Reassignment
     from ottla.client.administration.security_values import (
@@ -157,6 +159,7 @@ __all__ = [
     "BufferFullError",
     "ClosedError",
     "ClusterDescription",
+    "ClusterFeature",
     "CommitFailedError",
     "Committed",
     "CompactedPartition",
@@ -176,6 +179,7 @@ __all__ = [
     "DeserializationError",
     "ErrorCode",
     "FatalError",
+    "FeatureDirection",
     "FetchPosition",
     "FollowedLog",
     "GroupDescription",
@@ -209,6 +213,8 @@ __all__ = [
     "Producer",
     "ProducerSettings",
     "ProtocolError",
+    "QuorumReplica",
+    "QuorumStatus",
     "Quota",
     "ReadableLog",
     "Reassignment",
@@ -270,6 +276,8 @@ _NAMES = {
     "ottla.client.administration.log_directories": (
         "ClusterDescription LogDirectoryDescription MovingReplica"
     ),
+    "ottla.client.administration.quorum": "ClusterFeature FeatureDirection",
+    "ottla.client.administration.quorum_status": "QuorumReplica QuorumStatus",
     "ottla.client.administration.quota_values": "Quota",
     "ottla.client.administration.replicas": "Reassignment",
     "ottla.client.administration.security_values": (

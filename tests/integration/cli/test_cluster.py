@@ -246,7 +246,7 @@ def test_voters_come_and_go_features_change_and_a_lost_majority_is_named(tmp_pat
     try:
         addresses = cluster.up()
         with ottla.Admin(addresses) as admin:
-            admin.create_topic("t", partitions=3, configs={"min.insync.replicas": 2})
+            admin.create_topic("t", partitions=3, configs={"min.insync.replicas": 3})
             _change_voters(cluster, admin)
         doctor = CliRunner().invoke(cli, ["doctor", cluster.folder, "--json"])
         assert doctor.exit_code == 0, doctor.output
@@ -298,6 +298,7 @@ def _lose_a_broker_and_the_majority(cluster: Cluster) -> None:
     (row,) = [one for one in cluster.objects("broker") if one["broker"] == lost]
     assert (row["address"], row["is_fenced"]) == (None, True)
     assert {one["why"] for one in cluster.stuck(cluster.folder, "t")} == {"not_up"}
+    assert [one["eligible"] for one in cluster.partitions("t")] == [[lost]] * 3, "ELR"
     cluster.kill(quorum["leader"])
     cluster.wait_until(
         lambda: "no controller leads the quorum" in cluster.run("status", "DIR", may_fail=True)

@@ -15,7 +15,7 @@ from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import confirm, print_json, yes_option
 
 if TYPE_CHECKING:
-    from ottla.client.administration.quorum import Feature
+    from ottla.client.administration.quorum import ClusterFeature
 
 COLUMNS = ("feature", "#level", "", "#lowest", "#highest")
 METADATA_VERSION = "metadata.version"
@@ -146,7 +146,7 @@ def features_command(
 
     All nodes must support a level. An upgrade of metadata.version may not be taken back.
     """
-    from ottla.client.administration.quorum import Direction
+    from ottla.client.administration.quorum import FeatureDirection
 
     if raised and lowered:
         raise UserError("--upgrade and --downgrade exclude each other: do one after the other")
@@ -158,9 +158,9 @@ def features_command(
             _show(admin.describe_features(), output)
             return
         names = ", ".join(f"{name} to {level}" for name, level in levels.items())
-        direction = Direction.UPGRADE if raised else Direction.DOWNGRADE
+        direction = FeatureDirection.UPGRADE if raised else FeatureDirection.DOWNGRADE
         if how["unsafe"]:
-            direction = Direction.UNSAFE_DOWNGRADE
+            direction = FeatureDirection.UNSAFE_DOWNGRADE
         if not how["dry_run"]:
             verb = "Raise" if raised else "Lower"
             confirm(f"{verb} {names}?", is_confirmed=is_confirmed)
@@ -184,7 +184,7 @@ def _levels(texts: tuple[str, ...]) -> dict[str, int]:
     return levels
 
 
-def _show(features: "Mapping[str, Feature]", output: Output) -> None:
+def _show(features: "Mapping[str, ClusterFeature]", output: Output) -> None:
     from ottla.metadata.levels import METADATA_LEVELS
 
     named = {one.level: one.name for one in METADATA_LEVELS}

@@ -160,6 +160,8 @@ def wrong(one: "PartitionStatus") -> str:
         words.append("below min.insync.replicas")
     elif one.is_under_replicated:
         words.append("under-replicated")
+    if one.eligible:
+        words.append(f"may be led by {_brokers_text(one.eligible)} too")
     if one.reassignment is not None:
         adding, removing = one.reassignment.adding, one.reassignment.removing
         words.append(f"moving: {_brokers_text(adding)} for {_brokers_text(removing)}")
@@ -207,6 +209,7 @@ def _print_objects(status: "ClusterStatus") -> None:
                 "leader_epoch": one.leader_epoch,
                 "replicas": list(one.replicas),
                 "in_sync": list(one.in_sync),
+                "eligible": list(one.eligible),
                 "min_in_sync": one.min_in_sync,
                 "end_offsets": {str(broker): end for broker, end in one.ends.items()},
                 "lag": {str(broker): one.lag(broker) for broker in one.replicas},

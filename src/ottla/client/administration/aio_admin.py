@@ -109,6 +109,7 @@ class Admin(AsyncClosing):
     describe_topics = _in_thread(admin.Admin.describe_topics)
     describe_transactions = _in_thread(admin.Admin.describe_transactions)
     describe_user_scram_credentials = _in_thread(admin.Admin.describe_user_scram_credentials)
+    eligible_leader_replicas = _in_thread(admin.Admin.eligible_leader_replicas)
     elect_leaders = _in_thread(admin.Admin.elect_leaders)
     existing = _in_thread(admin.Admin.existing)
     existing_of = _in_thread(admin.Admin.existing_of)

@@ -43,6 +43,8 @@ class PartitionStatus:
     reassignment: Reassignment | None = None
     offline: tuple[int, ...] = ()
     """The replicas whose broker or directory is offline."""
+    eligible: tuple[int, ...] = ()
+    """Those of a partition without enough in-sync replicas that may lead too (ELR)."""
 
     @property
     def is_offline(self) -> bool:
@@ -158,6 +160,7 @@ def cluster_status(
     names = set(detailed)
     of_detailed = {place: one for place, one in found.items() if place.topic in names}
     ends = _ends(admin, cluster.brokers, of_detailed)
+    eligible = _eligible(admin, described)
     partitions = tuple(
         PartitionStatus(
             place=place,
@@ -173,6 +176,7 @@ def cluster_status(
             },
             reassignment=moves.get(place),
             offline=one.offline,
+            eligible=eligible.get(place, ()),
         )
         for place, one in sorted(found.items())
     )
@@ -194,6 +198,17 @@ def _quorum(admin: Admin) -> QuorumStatus | None:
         if error.code is not ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             raise
         return None
+
+
+def _eligible(
+    admin: Admin, topics: Iterable[TopicDescription]
+) -> Mapping[TopicPartition, tuple[int, ...]]:
+    lacking = [
+        topic.name
+        for topic in topics
+        if any(len(one.in_sync) < len(one.replicas) for one in topic.partitions)
+    ]
+    return admin.eligible_leader_replicas(lacking) if lacking else {}
 
 
 def _is_unusual(topic: TopicDescription, moves: Container[TopicPartition]) -> bool:
@@ -333,7 +348,7 @@ def _check_partition(one: PartitionStatus) -> Iterator[Complaint]:
             kind="offline_partition",
             where=where,
             what=f"has no leader, so it cannot be read or written; its replicas are on {brokers}, "
-            f"last in sync were {', '.join(map(str, one.in_sync)) or 'none'}",
+            f"last in sync were {', '.join(map(str, one.in_sync or one.eligible)) or 'none'}",
             remedy=Remedy.START_REPLICAS,
         )
         return

@@ -81,7 +81,10 @@ def _directories_of(admin: Admin) -> list[LogDirectoryDescription]:
 def _check_from_afar(
     admin: Admin, described: Iterable[LogDirectoryDescription]
 ) -> Iterator[Complaint]:
-    broker = described_config(admin.broker_settings())
+    try:
+        broker = described_config(admin.broker_settings())
+    except UnreachableError:
+        return  # what is said of the cluster names it
     online = [one for one in described if one.error is ErrorCode.NONE]
     for topic in sorted({name for one in online for name, _ in one.sizes}):
         config = with_values(TopicConfig(), admin.topic_settings(topic))

@@ -25,7 +25,7 @@ from ottla.protocol.messages.update_features import FeatureUpdateKey, UpdateFeat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Feature:
+class ClusterFeature:
     """A feature of a cluster; `level` is 0 where it is off, and a broker that was asked supports
     those from `lowest` to `highest`.
     """
@@ -35,7 +35,7 @@ class Feature:
     highest: int
 
 
-class Direction(IntEnum):
+class FeatureDirection(IntEnum):
     """UpdateFeatures' `upgrade_type`."""
 
     UPGRADE = 1
@@ -145,10 +145,11 @@ class QuorumAdmin(Asking):
             raise UserError("the brokers belong to no KRaft cluster: none is registered")
         self._ask_quorum(f"broker {broker}", UnregisterBrokerRequest(broker_id=broker))
 
-    def describe_features(self) -> dict[str, Feature]:
+    def describe_features(self) -> dict[str, ClusterFeature]:
         """The features of the cluster by name: their levels, and those that a broker supports.
 
-        >>> admin.describe_features()["metadata.version"].lowest
+        >>> features = admin.describe_features()
+        >>> features["metadata.version"].lowest
         7
         """
         request = ApiVersionsRequest(client_software_name=CLIENT_ID, client_software_version="1")
@@ -156,7 +157,7 @@ class QuorumAdmin(Asking):
         levels = {one.name: one.max_version_level for one in answer.finalized_features}
         ranges = {one.name: (one.min_version, one.max_version) for one in answer.supported_features}
         return {
-            name: Feature(
+            name: ClusterFeature(
                 level=levels.get(name, 0),
                 lowest=ranges.get(name, (0, 0))[0],
                 highest=ranges.get(name, (0, 0))[1],
@@ -167,7 +168,7 @@ class QuorumAdmin(Asking):
     def update_features(
         self,
         levels: Mapping[str, int],
-        direction: Direction = Direction.UPGRADE,
+        direction: FeatureDirection = FeatureDirection.UPGRADE,
         *,
         dry_run: bool = False,
     ) -> None:

@@ -9,10 +9,15 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.client.administration.asking import TIMEOUT_MS, Asking, check_all, refused
 from ottla.client.bulk.reading import LATEST, by_partition, offsets_request
+from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
+)
+from ottla.protocol.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    TopicRequest,
 )
 from ottla.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
@@ -104,6 +109,33 @@ class ReplicaAdmin(Asking):
             for place, one in by_partition(answer.topics).items()
             if one.error_code == ErrorCode.NONE
         }
+
+    def eligible_leader_replicas(
+        self, topics: Sequence[str]
+    ) -> dict[TopicPartition, tuple[int, ...]]:
+        """The replicas of partitions that are not in sync, and may lead without losing records
+        (ELR, KIP-966); partitions without any are left out, and all where there is no ELR.
+
+        >>> admin.eligible_leader_replicas(["orders"])
+        {}
+        """
+        found: dict[TopicPartition, tuple[int, ...]] = {}
+        if not self._cluster.ask_any(lambda one: one.answers(ApiKey.DESCRIBE_TOPIC_PARTITIONS)):
+            return found
+        request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name=one) for one in topics])
+        while True:
+            answer = self._cluster.ask_any(lambda broker: broker.ask(request))
+            found |= {
+                TopicPartition(topic.name or "", one.partition_index): tuple(
+                    one.eligible_leader_replicas
+                )
+                for topic in answer.topics
+                for one in topic.partitions
+                if one.eligible_leader_replicas
+            }
+            if answer.next_cursor is None:
+                return found
+            request.cursor = answer.next_cursor
 
 
 def _listed(brokers: Sequence[int] | None) -> list[int] | None:

@@ -108,7 +108,8 @@ def judge(
         place=one.place,
         broker=broker,
         leader=one.leader,
-        in_sync=one.in_sync,
+        # Without a leader those that may lead are named: with ELR none is in the ISR then.
+        in_sync=one.in_sync or one.eligible,
         why=why,
         lag=lag,
         throttle=throttle if why is Why.THROTTLED else None,

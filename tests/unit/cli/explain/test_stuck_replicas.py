@@ -3,7 +3,7 @@
 import pytest
 
 from ottla.base.partitions import TopicPartition
-from ottla.cli.explain.stuck_replicas import replica_fields, replica_lines
+from ottla.cli.explain.stuck_replicas import replica_fields, replica_lines, why_text
 from ottla.client.administration.cluster_status import BrokerStatus, ClusterStatus, PartitionStatus
 from ottla.client.administration.replicas import Reassignment
 from ottla.client.administration.stuck_replicas import StuckReplica, Throttle, Why, judge
@@ -77,6 +77,30 @@ def test_a_replica_that_a_move_adds_is_named_so() -> None:
 def test_a_throttle_does_not_explain_a_replica_that_has_all() -> None:
     found = judged(ends={1: 100, 3: 100}, throttle=THROTTLE)
     assert (found.why, found.throttle) == (Why.CAUGHT_UP, None)
+
+
+def test_without_a_leader_and_an_isr_those_that_may_lead_are_named() -> None:
+    partition = PartitionStatus(
+        place=ORDERS,
+        leader=-1,
+        leader_epoch=4,
+        replicas=(1, 2, 3),
+        in_sync=(),
+        min_in_sync=2,
+        ends={},
+        eligible=(2,),
+    )
+    here = BrokerStatus(
+        broker=3,
+        address=("host", 9092),
+        replica_count=1,
+        leader_count=0,
+        preferred_count=0,
+        largest_lag=None,
+    )
+    status = ClusterStatus(cluster_id="c", controller=1, brokers=(here,), partitions=(partition,))
+    stuck = judge(partition, 3, status)
+    assert why_text(stuck).endswith("last in sync: 2")
 
 
 def test_the_object_has_the_lag_and_the_limit() -> None:
