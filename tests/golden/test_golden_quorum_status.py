@@ -1,6 +1,7 @@
 """What controllers of Kafka say of their quorum, played by a server as it was recorded."""
 
 import json
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -77,6 +78,20 @@ def test_a_quorum_without_a_leader_is_named_so() -> None:
         quorum_status([one.address], TRANSPORT)
     with pytest.raises(UnreachableError):
         quorum_status([("127.0.0.1", free_port())], TRANSPORT)
+
+
+def test_a_controller_that_takes_connections_and_answers_none_is_passed_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ottla.cli.cluster.quorum.PATIENCE_S", 0.05)
+    with (
+        socket.create_server(("127.0.0.1", 0)) as stopped,
+        controllers(DYNAMIC, leaders(DYNAMIC)[-1]) as (one,),
+    ):
+        places = f"127.0.0.1:{stopped.getsockname()[1]},127.0.0.1:{one.port}"
+        shown = CliRunner().invoke(status_command, [places, "--controllers"])
+    assert (shown.exit_code, shown.exception) == (0, None)
+    assert "node 101 leads epoch 5" in shown.output
 
 
 def test_the_command_shows_the_quorum() -> None:

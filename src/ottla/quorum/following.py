@@ -92,7 +92,7 @@ class Following:
             role.epoch,
             role.snapshot,
             role.position,
-            options.fetch_max_bytes,
+            options.fetch_snapshot_max_bytes,
         )
 
     def _ask_anybody(self) -> None:

@@ -140,7 +140,7 @@ class Leading:
         node, request = self._node, parked.request
         found = node.log.check_fetch(request.offset, request.last_fetched_epoch)
         answer = FetchAnswer(
-            ErrorCode.NONE, node.known(), node.high_watermark, node.log.start_offset
+            ErrorCode.NONE, node.known(), self._told_high_watermark, node.log.start_offset
         )
         if isinstance(found, EpochEnd):
             node.reply(parked.pending_id, answer._replace(diverging=found))
@@ -148,7 +148,7 @@ class Leading:
             node.reply(parked.pending_id, answer._replace(snapshot=found))
         elif request.offset < node.log.end_offset:
             node.do(ReplyRecords(parked.pending_id, answer, request.offset, request.max_bytes))
-        elif request.high_watermark < node.high_watermark or node.now_ms >= parked.until_ms:
+        elif request.high_watermark < answer.high_watermark or node.now_ms >= parked.until_ms:
             node.reply(parked.pending_id, answer)
         else:
             return False
@@ -186,7 +186,7 @@ class Leading:
         answer = QuorumAnswer(
             ErrorCode.NONE,
             node.known(),
-            node.high_watermark if self.is_established else -1,
+            self._told_high_watermark,
             tuple(states),
             tuple(observers),
             tuple(node.voters),
@@ -246,6 +246,13 @@ class Leading:
         """Whether a majority has the first record of the epoch: what is committed is known."""
         leader = self._node.role
         return isinstance(leader, Leader) and self._node.high_watermark > leader.start_offset
+
+    @property
+    def _told_high_watermark(self) -> int:
+        """Of the epoch before, others know as much as this leader; until it is established it says
+        -1, as in Kafka (`LeaderState.highWatermark`).
+        """
+        return self._node.high_watermark if self.is_established else -1
 
     def move_high_watermark(self) -> None:
         """To what a majority of voters has durably, once that includes a record of this epoch."""

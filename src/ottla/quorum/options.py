@@ -33,6 +33,7 @@ class QuorumOptions:
     retry_backoff_ms: int = 20
     fetch_max_wait_ms: int = 500
     fetch_max_bytes: int = 1 << 20
+    fetch_snapshot_max_bytes: int = 1 << 20
     max_batch_size: int = MAX_BATCH_SIZE
     min_kraft_version: int = 0
     max_kraft_version: int = 1

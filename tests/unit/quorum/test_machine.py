@@ -274,6 +274,18 @@ def test_a_leader_commits_with_a_majority_and_a_record_of_its_epoch() -> None:
     assert node.only(HighWatermarkMoved).offset == end
 
 
+def test_a_leader_tells_no_high_watermark_before_its_epoch_has_one() -> None:
+    node = Driver(log=Lineage(5, 9, [(1, 5)], [SnapshotId(5, 1)]), election=ElectionState(1))
+    node.win()
+    assert node.quorum.high_watermark == 5
+    node.sync()
+    assert node.ask(fetch(TWO, 2, 9, 1)).high_watermark == -1
+    end = node.quorum.node.log.end_offset
+    node.ask(fetch(TWO, 2, end, 2, high_watermark=-1))
+    (answered,) = node.all(Reply)
+    assert answered.response.high_watermark == end
+
+
 def test_records_wait_a_moment_for_others_and_share_a_batch() -> None:
     node = Driver()
     node.lead()

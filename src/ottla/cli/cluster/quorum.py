@@ -1,6 +1,7 @@
 """`ottla cluster status --controllers`: the quorum of a KRaft cluster."""
 
 import sys
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from ottla.client.administration.quorum_status import QuorumReplica, QuorumStatus
 
 EXIT_COMPLAINTS = 1
+PATIENCE_S = 5.0
+"""How long one controller is waited for: one that is stopped may take connections and answer none.
+"""
 COLUMNS = ("#node", "role", "address", "directory", "#end offset", "#lag", "#behind for")
 
 
@@ -28,7 +32,11 @@ def show_controllers(target: Target, output: Output) -> None:
     addresses = target.broker_addresses()
     if not addresses:
         raise UserError("--controllers asks controllers: name one as HOST:PORT")
-    status = quorum_status(addresses, SocketTransport(target.client_settings()))
+    settings = target.client_settings()
+    timeout_s = min(settings.request_timeout_s, PATIENCE_S)
+    status = quorum_status(
+        addresses, SocketTransport(replace(settings, request_timeout_s=timeout_s))
+    )
     print_quorum(status, output)
     if status.silent:
         sys.exit(EXIT_COMPLAINTS)

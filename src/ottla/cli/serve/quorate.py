@@ -51,6 +51,7 @@ class Quorate:
         """
         if config.zookeeper_connect:
             raise _together("zookeeper.connect", config.zookeeper_connect)
+        broker_security(_of_controllers(config), controller_protocol(config))
         self._config = config
         self._paths = paths
         self._clock = clock
@@ -154,10 +155,9 @@ class Quorate:
             raise self._failure
 
     def _failed(self, error: Exception) -> None:
-        """Called in the cluster's threads: the node cannot go on."""
+        """Called in the cluster's threads: the node cannot go on, as `close` says."""
         if self._failure is None:
             self._failure = error
-            logger.error("%s", error)
             if self._server is not None:
                 self.stop(self._server)
 
@@ -197,11 +197,6 @@ class Announcement:
                 PATIENCE_S,
             )
             self.make()
-
-
-def check_quorate(config: BrokerConfig) -> None:
-    """Raises `UserError` for listeners over which nobody could be reached."""
-    broker_security(_of_controllers(config), controller_protocol(config))
 
 
 def _of_controllers(config: BrokerConfig) -> BrokerConfig:

@@ -159,6 +159,10 @@ class Forwarding:
                 logger.debug("%s", error)  # not reached, or older than the API
                 if not newest:
                     return
+            except Exception:
+                # If this thread ended, clients would wait for nothing.
+                logger.exception("could not read which versions the controller answers")
+                break
         self._newest, self._newest_of = newest, endpoint
 
     def _answer_to(self, one: _Forwarded) -> bytes | ApiError:

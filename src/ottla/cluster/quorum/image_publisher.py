@@ -64,6 +64,8 @@ class ImagePublisher:
         self._lock = Lock()
         self._waiting: Published | None = None
         self._is_caught_up = False
+        self._failure = ""
+        """What people have been told of."""
         self._stopping = Event()
         self._turn = Turn(
             self._let_others, perf_counter, max_elements=UNLIMITED, max_size=UNLIMITED
@@ -113,15 +115,25 @@ class ImagePublisher:
                 self._apply(published, touches_disks=may_begin)
         except StoppedError:
             return IDLE_S
-        except Exception:
-            logger.exception("could not apply the cluster's metadata; it is tried again")
+        except Exception as error:
+            self._tell(error)
             self._put_back(published)
             return RETRY_S
+        self._failure = ""
         if not may_begin:
             self._put_back(published)
             return START_S
         self._told.applied()
         return 0.0
+
+    def _tell(self, error: Exception) -> None:
+        """Once, however often it fails in the same way."""
+        failure = repr(error)
+        if failure != self._failure:
+            self._failure = failure
+            logger.exception(
+                "could not apply the cluster's metadata; it is tried again, each %g s", RETRY_S
+            )
 
     def _put_back(self, published: Published) -> None:
         with self._lock:

@@ -41,9 +41,9 @@ REFUSALS: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChannelParts:
-    """`connect` has `controller.quorum.request.timeout.ms` as its time limit, and `protocol` is the
-    security protocol of the controllers' listeners. `answered` gets the number of a request, and
-    `None` without a response; `complain` gets a line for people.
+    """`connect` has a time limit; a request that the machine gives up before is left when the next
+    one comes. `protocol` is the security protocol of the controllers' listeners. `answered` gets
+    the number of a request, and `None` without a response; `complain` gets a line for people.
     """
 
     connect: Connect

@@ -114,8 +114,7 @@ class ElectionStore(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuorumParts(Generic[ControllerT]):
     """The collaborators: `log`, `elections`, `election` and `history` are those of `OpenedQuorum`
-    (`broker/metadata/quorum_opening.py`), `protocol` is the security protocol of the controllers'
-    listeners, and `connect` has `controller.quorum.request.timeout.ms` as its time limit.
+    (`broker/metadata/quorum_opening.py`); `connect` and `protocol` are those of `ChannelParts`.
 
     Without `snapshots` none are made. A broker has no `new_controller` (image, end of the log,
     epoch, time). `complain` gets a line for people. `failed` is called once, in the thread, if this
@@ -285,8 +284,7 @@ class QuorumThread(Generic[ControllerT]):
             while not self._is_stopping:
                 self._round()
         except StorageError as error:
-            failure = error
-            self._parts.complain(f"this node's part in the quorum has ended: {error}")
+            failure = error  # whoever is told of it says so
         except Exception as error:
             # The log may not have what the machine believes: nothing more may be claimed of it.
             failure = error

@@ -19,8 +19,6 @@ from ottla.metadata.levels import (
     FIRST_WITH_CONTROLLERS,
     KRAFT_VERSION,
     METADATA_LEVELS,
-    NEWEST,
-    OLDEST,
     SUPPORTED,
     level_name,
 )
@@ -281,13 +279,6 @@ def feature_records(levels: Mapping[str, int]) -> list[VersionedRecord]:
 
 
 # Clusters of others
-
-
-def check_readable(image: MetadataImage) -> None:
-    """Raises `UserError` if the cluster's metadata may have records that are not known here."""
-    level = image.features.get(METADATA_VERSION)
-    if level is not None and not OLDEST <= level <= NEWEST:
-        raise UserError(_unknown_level(METADATA_VERSION, level, OLDEST, NEWEST))
 
 
 def check_levels(image: MetadataImage) -> None:

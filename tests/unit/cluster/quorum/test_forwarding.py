@@ -213,6 +213,20 @@ def test_what_an_older_controller_does_not_answer_is_missing_among_its_versions(
     assert set(newest) == FORWARDED - {ApiKey.ADD_RAFT_VOTER}
 
 
+def test_a_controller_whose_versions_cannot_be_read_is_named_once_and_requests_are_passed_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    script = Script(lambda *_: EnvelopeResponse(response_data=b"done"))
+    script.versions = None  # type: ignore[assignment]
+
+    script.forwarding.start()
+    answers = [script.forward(b"abc") for _ in range(3)]
+    script.forwarding.stop()
+
+    assert answers == [b"done"] * 3
+    assert caplog.text.count("could not read which versions the controller answers") == 1
+
+
 def test_a_controller_that_is_stopped_is_left_when_another_one_leads(
     started: Callable[..., Script],
 ) -> None:

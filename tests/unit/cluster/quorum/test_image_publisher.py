@@ -95,9 +95,9 @@ class Publishing:
         self.publisher.publish(Published(image, changes, Known(1), end, is_whole=False))
 
 
-def failing_before(deed: Callable[..., None]) -> Callable[..., None]:
-    """Fails once, and then does it."""
-    failures = iter([OSError("once")])
+def failing_before(deed: Callable[..., None], times: int = 1) -> Callable[..., None]:
+    """Fails so often in the same way, and then does it."""
+    failures = iter([OSError("again") for _ in range(times)])
 
     def failing(*arguments: object) -> None:
         for one in failures:
@@ -228,7 +228,7 @@ def test_an_image_that_cannot_be_applied_is_tried_again(
     publishing = Publishing(broker)
     monkeypatch.setattr("ottla.cluster.quorum.image_publisher.RETRY_S", 0.001)
     replicas = replicas_of(broker)
-    monkeypatch.setattr(replicas, "make_logs", failing_before(replicas.make_logs))
+    monkeypatch.setattr(replicas, "make_logs", failing_before(replicas.make_logs, 3))
     images.configure("", "message.max.bytes", "2000", ResourceKind.BROKER)
     monkeypatch.setattr(broker.admin, "follow_broker", failing_before(broker.admin.follow_broker))
     with running(publishing):
@@ -236,4 +236,6 @@ def test_an_image_that_cannot_be_applied_is_tried_again(
         wait_until(lambda: publishing.applied)
     assert TopicPartition("orders", 0) in replicas_of(broker).manager.partitions
     assert broker.settings.config.topic_defaults.max_message_bytes == 2000
-    assert "could not apply" in caplog.text
+    assert [one.message for one in caplog.records if one.levelname == "ERROR"] == [
+        "could not apply the cluster's metadata; it is tried again, each 0.001 s"
+    ], "of a failure that lasts people are told once"

@@ -13,7 +13,6 @@ from ottla.metadata.deciding.features import (
     Quorum,
     UpgradeType,
     check_levels,
-    check_readable,
     feature_records,
     min_isr_records,
     new_features,
@@ -264,11 +263,3 @@ def test_a_cluster_whose_level_is_not_known_is_refused_in_a_line() -> None:
         check_levels(an_image(25, streams_version=1))
     with pytest.raises(UserError, match=r"group.version at level 2, and .* levels 0 to 1"):
         check_levels(an_image(25, group_version=2))
-
-
-def test_a_cluster_can_be_read_whose_records_are_all_known() -> None:
-    check_readable(MetadataImage())
-    check_readable(an_image(25, streams_version=1))
-    check_readable(MetadataImage(features={METADATA_VERSION: 33}))
-    with pytest.raises(UserError, match=r"metadata.version 34"):
-        check_readable(MetadataImage(features={METADATA_VERSION: 34}))

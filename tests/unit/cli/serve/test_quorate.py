@@ -1,0 +1,48 @@
+"""What keeps `ottla serve` out of a KRaft cluster, or ends its part in it: one line each."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from ottla.base.clock import SystemClock
+from ottla.base.errors import UserError
+from ottla.cli.main import cli
+from ottla.cli.serve.quorate import Quorate
+from ottla.config.broker import broker_config
+from ottla.storage.files.filenames import META_PROPERTIES
+
+ROLES = {
+    "process.roles": "broker,controller",
+    "listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
+    "controller.listener.names": "CONTROLLER",
+}
+
+
+def test_a_login_with_which_no_controller_is_reached_is_refused_before_anything_is_made(
+    tmp_path: Path,
+) -> None:
+    given = {
+        **ROLES,
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.controller.protocol": "PLAINE",
+    }
+    options = [word for name, value in given.items() for word in ("-o", f"{name}={value}")]
+    result = CliRunner().invoke(cli, ["serve", str(tmp_path), *options])
+    assert result.exit_code == 2, result.output
+    (line,) = [one for one in result.stderr.splitlines() if one.startswith("ottla: ")]
+    assert "PLAINE" in line
+    assert not (tmp_path / META_PROPERTIES).exists()
+
+
+def test_what_ends_a_node_is_said_once_when_it_has_stopped(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    paths = [str(tmp_path)]
+    one = Quorate(broker_config({**ROLES, "log.dirs": paths[0]}), paths, SystemClock())
+    one._failed(UserError("the cluster has levels that nobody knows"))
+    one._failed(UserError("and more"))
+    with pytest.raises(UserError, match="levels that nobody knows"):
+        one.close()
+    assert not [each for each in caplog.records if each.levelname in ("WARNING", "ERROR")]

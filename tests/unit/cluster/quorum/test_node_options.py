@@ -1,0 +1,55 @@
+"""What the settings of a node mean for its part in the quorum."""
+
+import pytest
+
+from ottla.cluster.place import Place
+from ottla.cluster.quorum.node_options import Identity, quorum_options
+from ottla.config.broker import broker_config
+from ottla.metadata.brokers import Endpoint
+
+
+def _nobody(*_: object) -> None:
+    raise AssertionError("nobody is asked")
+
+
+PLACE = Place(
+    lock=None,  # type: ignore[arg-type]
+    wake=_nobody,
+    connect=_nobody,  # type: ignore[arg-type]
+    listener="PLAINTEXT",
+    control_connect=_nobody,  # type: ignore[arg-type]
+    control_listener="CONTROLLER",
+    endpoints=(),
+    controller_endpoints=(
+        Endpoint(listener="CONTROLLER", host="h", port=9093, security_protocol="PLAINTEXT"),
+    ),
+)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "election.timeout.ms",
+        "fetch.timeout.ms",
+        "election.backoff.max.ms",
+        "append.linger.ms",
+        "request.timeout.ms",
+        "retry.backoff.ms",
+        "fetch.max.bytes",
+        "fetch.snapshot.max.bytes",
+    ],
+)
+def test_each_setting_of_the_quorum_is_taken_for_what_it_names(name: str) -> None:
+    config = broker_config(
+        {
+            "process.roles": "controller",
+            "node.id": "7",
+            "listeners": "CONTROLLER://h:9093",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": "7@h:9093",
+            f"controller.quorum.{name}": "4711",
+        }
+    )
+    options = quorum_options(config, Identity(7, "a-cluster", "/d"), None, PLACE)
+    numbers = {one: getattr(options, one) for one in options.__dataclass_fields__}
+    assert [one for one, value in numbers.items() if value == 4711] == [name.replace(".", "_")]
