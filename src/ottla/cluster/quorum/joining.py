@@ -66,6 +66,11 @@ STAY_S: Final = 0.05
 FORWARDING_TIMEOUT_MS: Final = 60_000
 """How long a client's request is tried, as in Kafka (`NodeToControllerChannelManager`)."""
 
+LOST_VOTES: Final = (
+    "{} is missing, which says how this node has voted: it neither votes nor leads until it has "
+    "heard all other voters"
+)
+
 
 class Told(NamedTuple):
     """`complain` gets a line for people; `failed` is called if the node cannot go on, once or
@@ -244,6 +249,8 @@ class QuorumBroker:
             SegmentLimits.of(self._config),
             options.as_voter if self._config.has_controller_role else None,
         )
+        if opened.election is None and self._config.has_controller_role:
+            self._told.complain(LOST_VOTES.format(opened.elections.path))
         return opened, replace(options, first_voter=opened.first_voter)
 
     def _open_options(self, broker: Broker) -> OpenOptions:
@@ -289,7 +296,7 @@ class QuorumBroker:
         try:
             bootstrap = read_bootstrap(self._file_system, self._identity.metadata_path)
         except CorruptionError as error:
-            raise RefusalError(f"{error}; format the directory again") from error
+            raise RefusalError(f"{error}; {_mend_of_bootstrap(opened)}") from error
         history = opened.history
         parts = ControllerParts(
             node_id=self.node_id,
@@ -451,6 +458,12 @@ class QuorumBroker:
 def is_leaving(broker: BrokerRegistration) -> bool:
     """Whether it waits for the controller to let it stop."""
     return broker.is_shutting_down and not broker.is_fenced
+
+
+def _mend_of_bootstrap(opened: OpenedQuorum) -> str:
+    if opened.log.log_end_offset:
+        return "move it away: the metadata log goes on without it"
+    return "format the directory again"
 
 
 def _failed(directories: Sequence[LogDirectory]) -> tuple[Uuid, ...]:

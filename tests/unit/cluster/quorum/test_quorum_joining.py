@@ -240,6 +240,31 @@ def test_a_lost_metadata_log_is_not_begun_again() -> None:
         raise AssertionError("it must not start")
 
 
+def test_lost_votes_are_named_by_whoever_goes_on_without_them() -> None:
+    files = formatted("/d")
+    with running(files) as one:
+        wait_until(lambda: one.node.membership.is_controller)
+    files.remove("/d/__cluster_metadata-0/quorum-state")
+    with running(files) as again:
+        (line,) = again.complaints
+        assert line.startswith("/d/__cluster_metadata-0/quorum-state is missing")
+        # It is the only voter: nobody else knows of an epoch in which it may have voted.
+        wait_until(lambda: again.node.membership.is_controller)
+
+
+def test_a_damaged_bootstrap_checkpoint_costs_nobody_a_metadata_log() -> None:
+    new, used = formatted("/d"), formatted("/d")
+    with running(used) as one:
+        wait_until(lambda: one.broker.image_store.image.features)
+    for files, mend in ((new, "format the directory again"), (used, "move it away")):
+        replace_file(files, "/d/bootstrap.checkpoint", b"?" * 100)
+        with pytest.raises(RefusalError, match=f"bootstrap.checkpoint.*{mend}"), running(files):
+            raise AssertionError("it must not start")
+    used.remove("/d/bootstrap.checkpoint")
+    with running(used) as again:
+        wait_until(lambda: again.broker.image_store.image.features.get(METADATA_VERSION) == 21)
+
+
 def test_a_broker_leaves_until_the_controller_has_let_it_go() -> None:
     assert is_leaving(BrokerRegistration(endpoints=(), is_shutting_down=True))
     assert not is_leaving(BrokerRegistration(endpoints=(), is_shutting_down=True, is_fenced=True))
