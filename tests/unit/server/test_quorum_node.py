@@ -231,19 +231,20 @@ def test_a_topic_that_a_client_asks_a_broker_for_is_made_by_the_controller():
     assert set(node.quorum.controller.image.topics) == {"u"}
 
 
-def test_without_a_controller_every_element_says_so():
+@pytest.mark.parametrize("code", [ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT])
+def test_without_a_controller_every_element_says_so_or_that_it_has_timed_out(code):
     node = LonelyNode()
     node.leads = False
     later, _ = node.client.send(_creation("t", "u"), 7)
 
-    node.answer(ApiError(ErrorCode.REQUEST_TIMED_OUT))
+    node.answer(ApiError(code))
     output = Output()
     while later is not None:
         node.broker.answers.take_answered(0.0)
         later, output = node.client.go_on(later)
 
     response = node.client.decode(_creation("t", "u"), 7, output)
-    assert [one.error_code for one in response.topics] == [ErrorCode.NOT_CONTROLLER] * 2
+    assert [one.error_code for one in response.topics] == [code] * 2
 
 
 def test_a_version_that_the_controller_does_not_know_ends_the_connection():

@@ -1,12 +1,13 @@
 """Has the active controller of a KRaft cluster answer what clients ask a broker (KIP-590).
 
 The request is passed on as it came, and its response is decoded, since quotas of this broker may
-add to it. Without a controller until the deadline the handlers of this broker refuse each element,
-as any node does that is not the controller. Kafka's counterparts: `ForwardingManager`,
+add to it. Without a controller the handlers of this broker refuse each element, as any node does
+that is not the controller, or as one whose request has timed out. Kafka's counterparts: `ForwardingManager`,
 `ConfigAdminManager.preprocess`.
 """
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Any, Final
 
@@ -21,7 +22,7 @@ from ottla.broker.configs.resources import check_broker_name
 from ottla.broker.configs.settings import ConfigSource
 from ottla.broker.membership.membership import QuorumMembership
 from ottla.codec.primitives import Output
-from ottla.codec.schema import Message, reader
+from ottla.codec.schema import Message, Struct, reader
 from ottla.config.listeners import PLAINTEXT
 from ottla.metadata.image import ALL_BROKERS
 from ottla.protocol.api_keys import ApiKey
@@ -99,7 +100,10 @@ class ForwardedApi:
         if error.code is ErrorCode.UNSUPPORTED_VERSION:
             name, version = self._api_key.name, self._api_version
             raise ProtocolError(f"the controller does not answer {name} in version {version}")
-        return self._handle_here(self._read_request(frame), context)
+        refused = self._handle_here(self._read_request(frame), context)
+        if error.code is ErrorCode.REQUEST_TIMED_OUT:
+            return amended(refused, partial(_time_out, error))
+        return refused
 
     def _read_request(self, frame: bytes) -> Any:
         _, position = read_request_header(frame)
@@ -176,6 +180,19 @@ class ForwardedSettings(ForwardedApi):
         output.turn = CURRENT.get()
         encode_request(header, request, output)
         return bytes(output.data[FRAME_SIZE.size :])
+
+
+def _time_out(error: ApiError, response: Struct) -> None:
+    """Says that a request has timed out wherever it says that this is not the controller."""
+    for field in response.FIELDS:
+        value = getattr(response, field.name)
+        if field.name == "error_code" and value == ErrorCode.NOT_CONTROLLER:
+            response.error_code = error.code  # type: ignore[attr-defined]
+            if hasattr(response, "error_message"):
+                response.error_message = error.message
+        for one in value if field.kind == "array" and value else ():
+            if isinstance(one, Struct):
+                _time_out(error, one)
 
 
 def _with_others(others: list[Any]) -> Callable[[Any], None]:
