@@ -10,7 +10,7 @@ docs/architecture/deciding.md.
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import field
 from enum import Enum, auto
-from typing import Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from ottla.base.ids import Uuid
 from ottla.base.resource_kinds import ResourceKind
@@ -27,8 +27,8 @@ from ottla.metadata.image import (
     TopicImage,
 )
 from ottla.metadata.levels import ELR_VERSION
-from ottla.metadata.record_versions import VersionedRecord, versioned
-from ottla.metadata.records import NO_LEADER_CHANGE, PartitionChangeRecord
+from ottla.metadata.record_versions import VersionedRecord, record_version
+from ottla.metadata.records import PartitionChangeRecord
 
 T = TypeVar("T")
 
@@ -117,32 +117,55 @@ class PartitionChanges:
         self._live = {broker for broker in image.brokers if is_live(image, broker)}
         self._live |= image.brokers.keys() & {arriving}
         self._live -= {leaving}
+        self._version = record_version(PartitionChangeRecord, image.level)
         self._has_elr = image.level >= FIRST_WITH_ELR and bool(image.features.get(ELR_VERSION))
         self._rules: dict[str, _Rules] = {}
 
     def record(self, topic: TopicImage, index: int, wanted: Wanted) -> VersionedRecord | None:
         """What makes a partition as it is wanted; `None` if nothing changes."""
-        old = topic.partitions[index]
-        draft = _Draft(old, wanted, self._rules_of(topic), lambda one: self._may_lead(old, one))
+        fields = self._fields(topic.partitions[index], self._rules_of(topic), wanted)
+        return None if fields is None else self._record(topic, index, fields)
+
+    def _record(self, topic: TopicImage, index: int, fields: dict[str, Any]) -> VersionedRecord:
+        record = PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id, **fields)
+        return record, self._version
+
+    def _fields(self, old: PartitionImage, rules: _Rules, wanted: Wanted) -> dict[str, Any] | None:
+        """What a record says of a partition; `None` if nothing changes."""
+        draft = _Draft(old, wanted, rules, lambda one: self._may_lead(old, one))
         draft.decide()
-        record = PartitionChangeRecord(partition_id=index, topic_id=topic.topic_id)
+        fields = draft.fields()
         if self.image.level >= FIRST_WITH_DIRECTORIES:
             directories = self._directories(draft.replicas, old, wanted)
-            record.directories = _if_other(directories, old.directories)
-        return versioned(record, self.image.level) if draft.write(record) else None
+            if directories != old.directories:
+                fields["directories"] = list(directories)
+        return fields or None
 
     def made(
         self,
         wanted: Callable[[PartitionImage], Wanted | None],
         topics: Mapping[str, TopicImage] | None = None,
     ) -> Iterator[VersionedRecord]:
-        """What changes partitions of all topics as `wanted`, which leaves out those of `None`."""
+        """What changes partitions of all topics as `wanted`, which leaves out those of `None`.
+
+        Images have one object for many partitions in the same state: each is decided on once.
+        """
+        asked: dict[int, Wanted | None] = {}
+        decided: dict[tuple[int, _Rules], dict[str, Any] | None] = {}
         for topic in (self.image.topics if topics is None else topics).values():
             for index, partition in topic.partitions.items():
-                asked = wanted(partition)
-                record = None if asked is None else self.record(topic, index, asked)
-                if record is not None:
-                    yield record
+                known = id(partition)
+                if known not in asked:
+                    asked[known] = wanted(partition)
+                to_be = asked[known]
+                if to_be is None:
+                    continue
+                rules = self._rules_of(topic)
+                if (known, rules) not in decided:
+                    decided[known, rules] = self._fields(partition, rules, to_be)
+                fields = decided[known, rules]
+                if fields is not None:
+                    yield self._record(topic, index, fields)
 
     def allows_unclean(self, topic: TopicImage) -> bool:
         return self._rules_of(topic).election is Election.UNCLEAN
@@ -293,34 +316,24 @@ class _Draft:
         elif not self.isr and self._old.isr and self._old.leader != NO_LEADER:
             self.last_known_elr = (self._old.leader,)
 
-    def write(self, record: PartitionChangeRecord) -> bool:
-        """Writes what differs; returns whether the record changes anything."""
-        old = self._old
-        record.isr = _if_other(self.isr, old.isr)
-        record.leader = self.leader if self.begins_epoch else NO_LEADER_CHANGE
-        record.replicas = _if_other(self.replicas, old.replicas)
-        record.removing_replicas = _if_other(self.removing, old.removing)
-        record.adding_replicas = _if_other(self.adding, old.adding)
-        record.eligible_leader_replicas = _if_other(self.elr, old.elr)
-        record.last_known_elr = _if_other(self.last_known_elr, old.last_known_elr)
+    def fields(self) -> dict[str, Any]:
+        """What differs, by the names of `PartitionChangeRecord`."""
+        old, fields = self._old, dict[str, Any]()
+        if self.begins_epoch:
+            fields["leader"] = self.leader
         if self.recovery_state != old.recovery_state:
-            record.leader_recovery_state = self.recovery_state
-        return (
-            self.begins_epoch
-            or any(
-                one is not None
-                for one in (
-                    record.isr,
-                    record.replicas,
-                    record.removing_replicas,
-                    record.adding_replicas,
-                    record.eligible_leader_replicas,
-                    record.last_known_elr,
-                    record.directories,
-                )
-            )
-            or self.recovery_state != old.recovery_state
-        )
+            fields["leader_recovery_state"] = self.recovery_state
+        for name, new, before in (
+            ("isr", self.isr, old.isr),
+            ("replicas", self.replicas, old.replicas),
+            ("removing_replicas", self.removing, old.removing),
+            ("adding_replicas", self.adding, old.adding),
+            ("eligible_leader_replicas", self.elr, old.elr),
+            ("last_known_elr", self.last_known_elr, old.last_known_elr),
+        ):
+            if new != before:
+                fields[name] = list(new)
+        return fields
 
 
 def without(brokers: tuple[int, ...], removed: Collection[int]) -> tuple[int, ...]:
@@ -329,10 +342,6 @@ def without(brokers: tuple[int, ...], removed: Collection[int]) -> tuple[int, ..
 
 def _or_old(wanted: T | None, old: T) -> T:
     return old if wanted is None else wanted
-
-
-def _if_other(new: tuple[T, ...], old: tuple[T, ...]) -> list[T] | None:
-    return None if new == old else list(new)
 
 
 # Brokers that come and go

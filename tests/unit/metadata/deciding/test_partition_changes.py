@@ -22,6 +22,7 @@ from ottla.metadata.image import (
     RECOVERING,
     MetadataImage,
     PartitionImage,
+    TopicImage,
 )
 from ottla.metadata.records import NO_LEADER_CHANGE, PartitionChangeRecord
 from tests.support.kraft_images import then
@@ -51,6 +52,22 @@ def gone(image: MetadataImage, broker_id: int) -> MetadataImage:
 
 
 # Brokers that go
+
+
+def test_partitions_in_one_state_are_led_by_the_settings_of_their_own_topics() -> None:
+    one = partition((1, 2), (1,))
+    image = cluster(one, one)
+    other = TopicImage("z", bytes([9] * 16), {0: one}, UNCLEAN)
+    both = replace(
+        image,
+        topics={**image.topics, "z": other},
+        topic_names={**image.topic_names, other.topic_id: "z"},
+    )
+
+    after = then(both, leaving(both, 1)).topics
+
+    assert [known.leader for known in after[TOPIC].partitions.values()] == [-1, -1]
+    assert after["z"].partitions[0].leader == 2
 
 
 def test_the_next_replica_in_sync_leads_in_a_new_epoch() -> None:
