@@ -316,10 +316,14 @@ class World:
                 grown = TopicGrowth(name=topic, partition_count=len(partitions) + 1)
                 return "grown", lambda one: one.create_partitions([grown], validate_only=False)
             case 2:
-                return "cancelled", lambda one: one.alter_reassignments({place: None})
+                return "cancelled", lambda one: one.alter_reassignments(
+                    {place: None}, may_change_count=True
+                )
             case 3 | 4 | 5:
                 target = tuple(chance.sample(sorted(self.nodes), chance.choice((2, 3))))
-                return "moved", lambda one: one.alter_reassignments({place: target})
+                return "moved", lambda one: one.alter_reassignments(
+                    {place: target}, may_change_count=True
+                )
         return "elected", lambda one: one.elect_leaders(None, is_unclean=False)
 
     # A client that writes with acks=all

@@ -203,6 +203,16 @@ class QuorumConfig(ReplicationConfig):
         is_dynamic=False,
     )
 
+    unclean_leader_election_interval_ms: int = setting(
+        "unclean.leader.election.interval.ms",
+        "long",
+        300_000,
+        "How often the active controller looks for partitions without a leader that any replica "
+        "may lead since their settings have changed (unclean.leader.election.enable).",
+        at_least=1,
+        is_dynamic=False,
+    )
+
     @property
     def is_quorate(self) -> bool:
         """Whether the node belongs to a KRaft cluster."""

@@ -540,6 +540,7 @@ BrokerSettings = TypedDict(
         "transaction.state.log.segment.bytes": int | str,
         "transactional.id.expiration.ms": int | str,
         "unclean.leader.election.enable": bool | str,
+        "unclean.leader.election.interval.ms": int | str,
         "zookeeper.connect": str,
         "zookeeper.connection.timeout.ms": int | str,
         "zookeeper.session.timeout.ms": int | str,

@@ -20,7 +20,6 @@ WITHOUT_EFFECT: Final[dict[str, tuple[str, ...]]] = {
         "eligible.leader.replicas.enable",
         "metadata.log.segment.min.bytes",
         "server.max.startup.time.ms",
-        "unclean.leader.election.interval.ms",
         "unstable.api.versions.enable",
         "unstable.feature.versions.enable",
         "unstable.metadata.versions.enable",

@@ -300,6 +300,8 @@ def alter_reassignments(parts: Parts, request: AlterReassignments) -> Steps[Answ
             error = ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
         elif not is_possible(parts, partition, known.origin if target is None else target):
             error = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        elif not (request.may_change_count or target is None or len(target) == len(known.target)):
+            error = ErrorCode.INVALID_REPLICATION_FACTOR
         else:
             wanted = known.to_target(known.origin if target is None else target)
             if wanted != known:

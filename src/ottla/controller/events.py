@@ -92,10 +92,13 @@ class ElectLeaders:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterReassignments:
-    """The requested replicas of partitions; `None` cancels a reassignment."""
+    """The requested replicas of partitions; `None` cancels a reassignment. Without
+    `may_change_count` a partition keeps its number of replicas (KIP-860).
+    """
 
     pending_id: Hashable
     wanted: Mapping[TopicPartition, tuple[int, ...] | None]
+    may_change_count: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

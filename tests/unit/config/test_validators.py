@@ -259,6 +259,7 @@ def test_every_number_of_ours_is_in_the_table_or_only_here() -> None:
         "share.coordinator.state.topic.replication.factor",
         "share.coordinator.state.topic.segment.bytes",
         "share.coordinator.write.timeout.ms",
+        "unclean.leader.election.interval.ms",  # internal in Kafka
         "zookeeper.connection.timeout.ms",
     }
     numbers = {

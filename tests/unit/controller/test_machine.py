@@ -246,6 +246,21 @@ def test_a_reassignment_can_be_taken_back(one: LonelyController) -> None:
         assert one.ask(asked).errors == {P0: ErrorCode.INVALID_REPLICA_ASSIGNMENT}
 
 
+def test_a_partition_keeps_its_number_of_replicas_if_that_is_asked_for(
+    one: LonelyController,
+) -> None:
+    register(one.zookeeper, 3)
+    one.run()
+    for target, error in (
+        ((3, 1), ErrorCode.INVALID_REPLICATION_FACTOR),
+        ((9,), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ((3, 1, 0), NONE),
+        (None, NONE),
+    ):
+        asked = AlterReassignments(pending_id=4, wanted={P0: target}, may_change_count=False)
+        assert one.ask(asked).errors == {P0: error}
+
+
 def test_a_cancelled_reassignment_does_not_give_up_the_only_replica_in_sync(
     one: LonelyController,
 ) -> None:

@@ -436,6 +436,10 @@ def test_reassignments_are_begun_listed_and_taken_back(member: LonelyMember) -> 
     assert code() == ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
     partition.replicas = [7]
     assert code() == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    partition.replicas = [1, 2, 3]
+    wanted.allow_replication_factor_change = False
+    (topic,) = member.request(wanted, 1).responses
+    assert topic.partitions[0].error_code == ErrorCode.INVALID_REPLICATION_FACTOR
 
 
 def test_an_isr_is_altered_for_who_leads_in_the_epoch(member: LonelyMember) -> None:

@@ -183,6 +183,7 @@ OTTLAS_OWN = {
     "remote.log.manager.task.retry.backoff.max.ms",
     "remote.log.manager.task.retry.backoff.ms",
     "remote.log.manager.task.retry.jitter",
+    "unclean.leader.election.interval.ms",
 }
 
 

@@ -212,7 +212,10 @@ class AloneController(AccessVerbs):
         return ApiError(ErrorCode.ELECTION_NOT_NEEDED, "The leader is elected already.")
 
     def alter_reassignments(
-        self, wanted: Mapping[TopicPartition, tuple[int, ...] | None]
+        self,
+        wanted: Mapping[TopicPartition, tuple[int, ...] | None],
+        *,
+        may_change_count: bool,
     ) -> ByPartition:
         """The only place for a partition is the broker that it is on."""
         outcomes = (

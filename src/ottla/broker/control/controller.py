@@ -118,9 +118,14 @@ class Controller(Protocol):
         """
 
     def alter_reassignments(
-        self, wanted: Mapping[TopicPartition, tuple[int, ...] | None]
+        self,
+        wanted: Mapping[TopicPartition, tuple[int, ...] | None],
+        *,
+        may_change_count: bool,
     ) -> Soon[ByPartition]:
-        """Moves partitions to other replicas; `None` cancels a move."""
+        """Moves partitions to other replicas; `None` cancels a move. Without `may_change_count` a
+        partition keeps its number of replicas (KIP-860).
+        """
 
     def list_reassignments(
         self, partitions: Sequence[TopicPartition] | None

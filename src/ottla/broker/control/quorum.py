@@ -204,10 +204,15 @@ class QuorumController:
         )
 
     def alter_reassignments(
-        self, wanted: Mapping[TopicPartition, tuple[int, ...] | None]
+        self,
+        wanted: Mapping[TopicPartition, tuple[int, ...] | None],
+        *,
+        may_change_count: bool,
     ) -> Later[ByPartition]:
         return self._decide(
-            lambda controller: controller.alter_reassignments(wanted),
+            lambda controller: controller.alter_reassignments(
+                wanted, may_change_count=may_change_count
+            ),
             lambda refusal: _all_refused([*wanted], refusal),
         )
 

@@ -168,9 +168,14 @@ class ZooKeeperController:
         return Later(self.membership.ask([event]), partial(_by_partition, partitions or ()))
 
     def alter_reassignments(
-        self, wanted: Mapping[TopicPartition, tuple[int, ...] | None]
+        self,
+        wanted: Mapping[TopicPartition, tuple[int, ...] | None],
+        *,
+        may_change_count: bool,
     ) -> Later[ByPartition]:
-        event = AlterReassignments(pending_id=None, wanted=wanted)
+        event = AlterReassignments(
+            pending_id=None, wanted=wanted, may_change_count=may_change_count
+        )
         return Later(self.membership.ask([event]), partial(_by_partition, wanted))
 
     def list_reassignments(

@@ -7,7 +7,7 @@ nothing. Kafka's counterpart: `QuorumController`.
 
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -41,9 +41,6 @@ from ottla.metadata.image import MetadataImage
 from ottla.metadata.image_changes import VersionedRecord
 
 T = TypeVar("T")
-
-UNCLEAN_INTERVAL_MS: Final = 300_000.0
-"""Kafka's default of unclean.leader.election.interval.ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +129,9 @@ class ActiveController(AccessVerbs):
             Duty(lambda: config().metadata_max_idle_interval_ms or inf, self._show_life),
             Duty(lambda: config().delegation_token_expiry_check_interval_ms, self._end_tokens),
             Duty(lambda: _balancing_interval_ms(config()), self._topics.balance),
-            Duty(lambda: UNCLEAN_INTERVAL_MS, self._topics.elect_uncleanly),
+            Duty(
+                lambda: config().unclean_leader_election_interval_ms, self._topics.elect_uncleanly
+            ),
         ]
 
     def _show_life(self) -> bool:
@@ -175,10 +174,13 @@ class ActiveController(AccessVerbs):
         return self._topics.elect(partitions, is_unclean=is_unclean)
 
     def alter_reassignments(
-        self, wanted: Mapping[TopicPartition, tuple[int, ...] | None]
+        self,
+        wanted: Mapping[TopicPartition, tuple[int, ...] | None],
+        *,
+        may_change_count: bool,
     ) -> ByPartition:
-        """Moves partitions to other replicas; `None` cancels a move."""
-        return self._topics.reassign(wanted)
+        """Moves partitions to other replicas; see `Controller`."""
+        return self._topics.reassign(wanted, may_change_count=may_change_count)
 
     def list_reassignments(self, partitions: Sequence[TopicPartition] | None) -> Reassignments:
         """The moves that are under way, of some partitions or of all."""

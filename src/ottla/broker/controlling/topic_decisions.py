@@ -147,8 +147,15 @@ class TopicDecisions:
         self._pending.write(records)
         return ByPartition(None, outcomes)
 
-    def reassign(self, wanted: Mapping[TopicPartition, tuple[int, ...] | None]) -> ByPartition:
-        records, outcomes = alter_reassignments(self._pending.image, wanted, self._defaults)
+    def reassign(
+        self,
+        wanted: Mapping[TopicPartition, tuple[int, ...] | None],
+        *,
+        may_change_count: bool,
+    ) -> ByPartition:
+        records, outcomes = alter_reassignments(
+            self._pending.image, wanted, self._defaults, may_change_count=may_change_count
+        )
         self._pending.write(records)
         return ByPartition(None, outcomes)
 

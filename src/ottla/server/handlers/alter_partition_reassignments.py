@@ -46,7 +46,10 @@ def handle(
             ],
         )
 
-    return respond(context.broker.controller.alter_reassignments(wanted), answer)
+    altered = context.broker.controller.alter_reassignments(
+        wanted, may_change_count=request.allow_replication_factor_change
+    )
+    return respond(altered, answer)
 
 
 def _result(

@@ -7,6 +7,7 @@ from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
 from ottla.base.principal import Principal
 from ottla.base.timestamps import Timestamps
+from ottla.config.broker import broker_config
 from ottla.metadata.altered_isr import AlteredIsr
 from ottla.metadata.brokers import BrokerRegistration, Endpoint
 from ottla.metadata.deciding.controllers import ControllerRegistrationRequest
@@ -118,6 +119,32 @@ def test_people_are_told_of_partitions_without_a_leader_and_of_leaders_that_may_
         "u-0: no replica that was in sync is live, and another one leads "
         "(unclean.leader.election.enable); records may be lost",
     ]
+
+
+def test_unclean_elections_that_settings_have_come_to_allow_are_held_in_their_interval():
+    settings = {"unclean.leader.election.interval.ms": "500", "broker.session.timeout.ms": "50"}
+    quorum = AloneInQuorum(**settings)
+    epochs = {broker: _registered(quorum, broker) for broker in (1, 2)}
+    controller = quorum.controller
+    controller.create_topics([NewTopic(name="u", assignments={0: [2, 1]})], validate_only=False)
+    topic = controller.image.topics["u"]
+    shrunk = AlteredIsr(
+        topic_id=topic.topic_id, partition=0, leader_epoch=0, partition_epoch=0, isr=(2,)
+    )
+    controller.alter_partition(2, epochs[2], [shrunk])
+    controller.advance(_at(49))
+    controller.heartbeat(HeartbeatRequest(1, epochs[1], epochs[1]))
+    controller.advance(_at(50))
+    quorum.config = broker_config(settings | {"unclean.leader.election.enable": "true"})
+
+    def leader() -> int:
+        controller.heartbeat(HeartbeatRequest(1, epochs[1], epochs[1]))
+        return controller.image.topics["u"].partitions[0].leader
+
+    controller.advance(_at(98))
+    assert leader() == -1
+    controller.advance(_at(500))
+    assert leader() == 1
 
 
 def test_a_second_process_with_a_live_brokers_id_is_refused_until_its_session_ends():

@@ -90,7 +90,7 @@ def _create(name: str, count: int, factor: int) -> Verb:
 
 def _reassign(name: str, target: list[int] | None) -> Verb:
     wanted = {TopicPartition(name, 0): None if target is None else tuple(target)}
-    return lambda controller: controller.alter_reassignments(wanted)
+    return lambda controller: controller.alter_reassignments(wanted, may_change_count=True)
 
 
 def _shrink(name: str, isr: list[int]) -> Verb:
