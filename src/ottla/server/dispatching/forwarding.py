@@ -2,8 +2,8 @@
 
 The request is passed on as it came, and its response is decoded, since quotas of this broker may
 add to it. Without a controller the handlers of this broker refuse each element, as any node does
-that is not the controller, or as one whose request has timed out. Kafka's counterparts: `ForwardingManager`,
-`ConfigAdminManager.preprocess`.
+that is not the controller, or as one whose request has timed out. Kafka's counterparts:
+`ForwardingManager`, `ConfigAdminManager.preprocess`.
 """
 
 from collections.abc import Callable
