@@ -13,6 +13,23 @@ JOIN_S: Final = 5.0
 """How long `stop` waits for the thread."""
 
 
+class Repeated:
+    """Logs an error that nobody expected once, however often it comes again in the same way."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._known = ""
+
+    def happened(self, error: Exception) -> None:
+        """While the error is handled."""
+        if repr(error) != self._known:
+            self._known = repr(error)
+            logger.exception(self._text)
+
+    def is_over(self) -> None:
+        self._known = ""
+
+
 class Worker:
     """Calls `work`, from `start` to `stop`, which returns after how many seconds it is due again at
     the latest. After a `PeerError` it is called again soon.
@@ -23,6 +40,7 @@ class Worker:
         self._changed = Condition()
         self._is_woken = False
         self._is_stopping = False
+        self._failure = Repeated("could not handle a response of the controller; it is asked again")
         self._thread = Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -59,11 +77,12 @@ class Worker:
                 pause_s = self._work()
             except PeerError:
                 self._back_off()
-            except Exception:
+            except Exception as error:
                 # If this thread ended, nothing would be asked of the controller any more.
-                logger.exception("could not handle a response of the controller")
+                self._failure.happened(error)
                 self._back_off()
             else:
+                self._failure.is_over()
                 self.pause(pause_s)
 
     def _back_off(self) -> None:

@@ -53,9 +53,7 @@ class Leading:
         node, log = self._node, self._node.log
         granting = frozenset(candidate.ballot.granted)
         check_ms = node.now_ms + self._check_timeout_ms
-        leader = Leader(
-            candidate.epoch, node.own_id, log.end_offset, granting, check_ms, node.now_ms
-        )
+        leader = Leader(candidate.epoch, node.own_id, log.end_offset, check_ms, node.now_ms)
         self._accumulator.clear()
         node.losses = 0
         node.enter(leader)

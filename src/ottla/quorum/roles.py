@@ -152,7 +152,6 @@ class Leader:
     leader_id: int
     start_offset: int
     """Of the LeaderChange record: the high watermark is unknown until a majority has it."""
-    granting: frozenset[int]
     check_ms: float
     """When it resigns unless a majority has fetched."""
     announce_ms: float

@@ -113,10 +113,6 @@ class QuorumSnapshots:
             log.log_start_offset <= work.id.end_offset <= log.log_end_offset
         )
 
-    def failed(self) -> None:
-        """The work has ended without a snapshot."""
-        self._work = None
-
     def outdated(self, at: Timestamps) -> SnapshotId | None:
         """The snapshot that is to be the oldest one, if what is before it is too old or too much;
         to be asked again when that was deleted. Raises `StorageError`.

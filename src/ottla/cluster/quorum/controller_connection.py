@@ -314,7 +314,8 @@ class Heartbeats:
 
     def _check_time(self, lifecycle: BrokerLifecycle) -> None:
         """Reports once that the broker was not registered in time."""
-        lifecycle.give_up_if_late(self._now_ms)
+        with self._changed:
+            lifecycle.give_up_if_late(self._now_ms)
         if lifecycle.failure is not None and not self._has_failed:
             self._has_failed = True
             self._parts.failed(lifecycle.failure)

@@ -4,7 +4,6 @@ It holds the lock for a few milliseconds at a time, and lets the server go on be
 come meanwhile are applied as one. Kafka's counterpart: `MetadataLoader`, with its publishers.
 """
 
-import logging
 from collections.abc import Callable
 from threading import Event, Lock
 from time import perf_counter
@@ -17,11 +16,9 @@ from ottla.broker.control.image_following import ImageFollower
 from ottla.broker.replicas.replicas import Replicas
 from ottla.cluster.place import Place
 from ottla.cluster.quorum.quorum_thread import Published
-from ottla.cluster.worker import Worker
+from ottla.cluster.worker import Repeated, Worker
 from ottla.metadata.changes import ImageChanges
 from ottla.metadata.image import MetadataImage
-
-logger = logging.getLogger(__name__)
 
 SLICE_S: Final = 0.002
 """How long the broker's lock is held, but for what is not done in turns."""
@@ -64,8 +61,7 @@ class ImagePublisher:
         self._lock = Lock()
         self._waiting: Published | None = None
         self._is_caught_up = False
-        self._failure = ""
-        """What people have been told of."""
+        self._failure = Repeated("could not apply the cluster's metadata; it is tried again")
         self._stopping = Event()
         self._turn = Turn(
             self._let_others, perf_counter, max_elements=UNLIMITED, max_size=UNLIMITED
@@ -116,24 +112,15 @@ class ImagePublisher:
         except StoppedError:
             return IDLE_S
         except Exception as error:
-            self._tell(error)
+            self._failure.happened(error)
             self._put_back(published)
             return RETRY_S
-        self._failure = ""
+        self._failure.is_over()
         if not may_begin:
             self._put_back(published)
             return START_S
         self._told.applied()
         return 0.0
-
-    def _tell(self, error: Exception) -> None:
-        """Once, however often it fails in the same way."""
-        failure = repr(error)
-        if failure != self._failure:
-            self._failure = failure
-            logger.exception(
-                "could not apply the cluster's metadata; it is tried again, each %g s", RETRY_S
-            )
 
     def _put_back(self, published: Published) -> None:
         with self._lock:

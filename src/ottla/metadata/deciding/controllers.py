@@ -1,9 +1,9 @@
-"""Decides about registrations of controllers (KIP-919, KIP-1312).
+"""Decides about registrations of controllers (KIP-919).
 
-Kafka's counterparts: `ClusterControlManager.registerController`, `unregisterController`.
+Kafka's counterpart: `ClusterControlManager.registerController`.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from ottla.base.error_codes import ErrorCode
@@ -11,14 +11,13 @@ from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
 from ottla.metadata.brokers import Endpoint, code_of_protocol
 from ottla.metadata.deciding.node_rules import check_endpoints
-from ottla.metadata.image import FIRST_WITHOUT_CONTROLLERS, MetadataImage
+from ottla.metadata.image import MetadataImage
 from ottla.metadata.levels import FIRST_WITH_CONTROLLERS
 from ottla.metadata.record_versions import VersionedRecord
 from ottla.metadata.records import (
     EndPoint,
     Feature,
     RegisterControllerRecord,
-    UnregisterControllerRecord,
 )
 
 
@@ -70,28 +69,3 @@ def register_controller(
         ],
     )
     return [] if image.controllers.get(request.controller_id) == record else [(record, 0)]
-
-
-def unregister_controller(
-    image: MetadataImage, controller_id: int, voters: Collection[int]
-) -> list[VersionedRecord]:
-    """Returns the record that removes a controller which does not vote any more.
-
-    Raises `ApiError`: INVALID_REQUEST, UNSUPPORTED_VERSION, CONTROLLER_ID_NOT_REGISTERED.
-    """
-    if controller_id in voters:
-        raise ApiError(
-            ErrorCode.INVALID_REQUEST,
-            f"Cannot unregister controller {controller_id} because it is part of the voter set.",
-        )
-    if image.level < FIRST_WITHOUT_CONTROLLERS:
-        raise ApiError(
-            ErrorCode.UNSUPPORTED_VERSION,
-            "The current MetadataVersion is too old to support controller unregistration.",
-        )
-    if controller_id not in image.controllers:
-        raise ApiError(
-            ErrorCode.CONTROLLER_ID_NOT_REGISTERED,
-            f"Controller ID {controller_id} is not currently registered.",
-        )
-    return [(UnregisterControllerRecord(controller_id=controller_id), 0)]

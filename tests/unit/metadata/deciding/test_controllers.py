@@ -8,10 +8,9 @@ from ottla.metadata.brokers import Endpoint
 from ottla.metadata.deciding.controllers import (
     ControllerRegistrationRequest,
     register_controller,
-    unregister_controller,
 )
 from ottla.metadata.levels import SUPPORTED
-from tests.support.kraft_images import a_controller, an_id, an_image, ranges, then
+from tests.support.kraft_images import an_id, an_image, ranges, then
 
 ENDPOINT = Endpoint(listener="C", host="h", port=9093, security_protocol="SASL_SSL")
 REQUEST = ControllerRegistrationRequest(101, an_id(1), (ENDPOINT,), ranges())
@@ -38,23 +37,3 @@ def test_a_controller_that_cannot_be_reached_is_refused() -> None:
     with pytest.raises(ApiError, match="No listeners") as refused:
         register_controller(an_image(15), REQUEST._replace(endpoints=()))
     assert refused.value.code is ErrorCode.INVALID_REGISTRATION
-
-
-@pytest.mark.parametrize(("level", "controller_id", "code"), [
-    (32, 101, ErrorCode.INVALID_REQUEST),
-    (33, 101, ErrorCode.INVALID_REQUEST),
-    (32, 102, ErrorCode.UNSUPPORTED_VERSION),
-    (32, 103, ErrorCode.UNSUPPORTED_VERSION),
-    (33, 103, ErrorCode.CONTROLLER_ID_NOT_REGISTERED),
-])  # fmt: skip
-def test_why_a_controller_stays(level: int, controller_id: int, code: ErrorCode) -> None:
-    image = then(an_image(level), [(a_controller(one, SUPPORTED), 0) for one in (101, 102)])
-    with pytest.raises(ApiError) as refused:
-        unregister_controller(image, controller_id, voters=(101,))
-    assert refused.value.code is code
-
-
-def test_a_controller_that_does_not_vote_any_more_is_removed() -> None:
-    image = then(an_image(33), [(a_controller(one, SUPPORTED), 0) for one in (101, 102)])
-    records = unregister_controller(image, 102, voters=(101,))
-    assert [*then(image, records).controllers] == [101]
