@@ -64,8 +64,9 @@ class ReplicaPlaces:
             del self._to_look_at[place]
             known, topic = image.partition(place), self._broker.topics.find(place.topic)
             here = None if topic is None else topic.partitions.get(place.partition)
-            if known is None or topic is None or here is None or here.directory.is_offline:
+            if known is None or topic is None or here is None:
                 continue
+            # Also in one that has failed meanwhile: only so the controller knows what has failed.
             directory_id = here.directory.directory_id
             if directory_id not in (None, directory_of(known, self._broker.node_id)):
                 found[topic.topic_id, place.partition] = directory_id

@@ -1,5 +1,7 @@
 """The controller hears of replicas that are in another directory than the metadata says."""
 
+import errno
+
 from ottla.base.partitions import TopicPartition
 from ottla.cluster.quorum.replica_places import ReplicaPlaces
 from ottla.metadata.image import METADATA_VERSION
@@ -30,6 +32,15 @@ def test_replicas_that_nobody_has_assigned_are_reported_once() -> None:
         directories = [here[id_of(TOPIC), index] if one == ME else id_of(9) for one in replicas]
         member.show(images.change(TOPIC, index, directories=directories, leader=OTHER))
     assert places.take_misplaced() == {}
+
+
+def test_a_directory_that_fails_before_its_replica_was_reported_is_reported_too() -> None:
+    member, places = placed()
+    images = ScriptedImages(ME, OTHER)
+    member.show(images.create("t", TOPIC, (ME, OTHER)))
+    directory = member.broker.topics.get("t").partition(0).directory
+    directory.health.fail(OSError(errno.EIO, "broken"))
+    assert places.take_misplaced() == {(id_of(TOPIC), 0): directory.directory_id}
 
 
 def test_a_move_to_another_directory_is_reported_after_it() -> None:
