@@ -28,6 +28,7 @@ from types import FrameType
 from typing import TypeVar
 
 from tests.support.busy_member import THROUGH_ITS_CLUSTER, BusyMember
+from tests.support.busy_node import ASKED, BusyNode
 from tests.support.patience import PATIENCE_S
 from tests.support.serving import WireClient, open_broker, serving
 
@@ -359,7 +360,12 @@ class Subject:
 
 def run(scale: Scale) -> Iterator[Report]:
     with scale.data_directory() as directory, Probe() as probe:
-        for subject in (_alone(directory, scale), _member(), _few_bytes(directory, scale)):
+        for subject in (
+            _alone(directory, scale),
+            _member(),
+            _controller(),
+            _few_bytes(directory, scale),
+        ):
             yield _report(subject, probe, scale)
 
 
@@ -489,6 +495,26 @@ def _member() -> Subject:
             one.name for one in sorted({ApiKey(one) for one in CLUSTER_APIS} | THROUGH_ITS_CLUSTER)
         ],
         opened=_opened_member,
+        asked=asked,
+    )
+
+
+def _controller() -> Subject:
+    node: list[BusyNode] = []
+
+    @contextmanager
+    def opened() -> Iterator[tuple[Server, Mapping[str, int]]]:
+        node[:] = [BusyNode()]
+        with node[0].serving() as server:
+            yield server, {}
+
+    def asked(name: str, _: Mapping[str, int], count: int) -> Iterator[Burden]:
+        return node[0].burdens(ApiKey[name], count)
+
+    return Subject(
+        title="a controller of a quorum, by nodes and, in Envelopes, by clients",
+        wanted=[key.name for key in ASKED],
+        opened=opened,
         asked=asked,
     )
 

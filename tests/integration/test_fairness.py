@@ -46,12 +46,13 @@ from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.messages.offset_commit import OffsetCommitRequest
 from ottla.protocol.messages.transaction_offset_commit import TransactionOffsetCommitRequest
 from ottla.record.builder import RecordBatchBuilder
-from ottla.server.dispatching.apis import APIS, CLUSTER_APIS
+from ottla.server.dispatching.apis import APIS, CLUSTER_APIS, QUORUM_APIS
 from ottla.server.dispatching.turns import MAX_ELEMENTS, LongRequest
 from ottla.server.network import listener as listener_module
 from ottla.server.network.connection import Connection
 from ottla.server.network.listener import QUIET_MS, Server
 from tests.support.busy_member import THROUGH_ITS_CLUSTER, BusyMember
+from tests.support.busy_node import ASKED, BusyNode
 from tests.support.serving import WireClient, open_broker, serving
 from tests.support.stepping import SteppedServer, has_answer, stepped, with_topic
 
@@ -72,6 +73,16 @@ OF_A_CLUSTER = [
     key
     for key in sorted({ApiKey(one) for one in CLUSTER_APIS} | THROUGH_ITS_CLUSTER)
     if any(one.kind == "array" for one in request_class(key).FIELDS)
+]
+
+IN_ENVELOPES = {ApiKey.CREATE_TOPICS, ApiKey.CREATE_ACLS, ApiKey.ALTER_USER_SCRAM_CREDENTIALS}
+"""Some of those of clients: `benchmarks/stretches.py` has all."""
+
+OF_A_QUORUM = [
+    key
+    for key in ASKED
+    if (key in QUORUM_APIS or key in IN_ENVELOPES)
+    and any(one.kind == "array" for one in request_class(key).FIELDS)
 ]
 
 
@@ -156,6 +167,17 @@ def test_no_slice_of_a_request_to_a_member_of_a_cluster_grows_with_its_elements(
     with serving(member.broker) as server:
         known = {**KNOWN, **member.known}
         check_stretches(largest_of(CLUSTER_APIS.get(key) or APIS[key], "t", COUNT, known), server)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", OF_A_QUORUM, ids=lambda one: one.name)
+def test_no_slice_of_a_request_to_a_controller_of_a_quorum_grows_with_its_elements(
+    key: ApiKey,
+) -> None:
+    """Those of clients come in Envelopes."""
+    node = BusyNode()
+    with node.serving() as server:
+        check_stretches(node.burdens(key, COUNT), server)
 
 
 @pytest.mark.slow

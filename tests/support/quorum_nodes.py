@@ -116,6 +116,9 @@ class TopicMaker:
         batches, self._batches = self._batches, []
         return batches
 
+    def note_time(self, at: Timestamps) -> None:
+        pass
+
     def advance(self, at: Timestamps) -> None: ...
 
 

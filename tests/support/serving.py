@@ -7,7 +7,7 @@ import random
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from ottla.broker.startup.opening import BrokerOptions
 from ottla.codec.primitives import Output
 from ottla.codec.schema import Message, reader
 from ottla.config.broker import broker_config
-from ottla.config.listeners import client_listeners
+from ottla.config.listeners import Listener, client_listeners
 from ottla.protocol.headers import RequestHeader, encode_request, read_response_header
 from ottla.protocol.messages import response_class
 from ottla.server.dispatching.request_log import RequestFilter
@@ -51,14 +51,15 @@ def serving(
     logged: RequestFilter | None = None,
     upkeep: Upkeep | None = None,
     lock: contextlib.AbstractContextManager[object] | None = None,
+    listeners: Sequence[Listener] | None = None,
 ) -> Iterator[Server]:
-    """Serves a broker on free ports of the loopback; the broker is closed at the end."""
-    listeners = [
-        dataclasses.replace(one, address=("127.0.0.1", 0))
-        for one in client_listeners(broker.settings.config)
-    ]
+    """Serves a broker on free ports of the loopback, by default as the listeners for clients; the
+    broker is closed at the end.
+    """
+    wanted = client_listeners(broker.settings.config) if listeners is None else listeners
+    free = [dataclasses.replace(one, address=("127.0.0.1", 0)) for one in wanted]
     embedding = Embedding(upkeep=upkeep, lock=lock or threading.RLock())
-    server = Server(broker, listeners, clock=clock or SystemClock(), embedding=embedding)
+    server = Server(broker, free, clock=clock or SystemClock(), embedding=embedding)
     if logged is not None:
         server.log_requests(logged)
     server.start()

@@ -399,7 +399,9 @@ class MetadataReplay:
             partitions = dict(sorted(topics[name].partitions.items()))
             topics[name] = topics[name]._replace(partitions=partitions)
         if "" in self._unsorted:
-            self._content["topics"] = dict(sorted(topics.items()))
+            # Names alone: a pair of each topic would have the collector look at all there is.
+            names = sorted(topics)
+            self._content["topics"] = dict(zip(names, map(topics.__getitem__, names), strict=True))
         self._unsorted.clear()
 
     def take_changes(self) -> ImageChanges:

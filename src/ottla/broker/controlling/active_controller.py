@@ -116,8 +116,12 @@ class ActiveController(AccessVerbs):
         """The monotonic time at which `advance` has something to do."""
         return min(self._nodes.deadline_ms, self._duties.deadline_ms)
 
+    def note_time(self, at: Timestamps) -> None:
+        """The time that the next verbs have."""
+        self._at = at
+
     def advance(self, at: Timestamps) -> None:
-        """Notes the time, which the next verbs have, and does what is due."""
+        """Does what is due, once all has been told that had come until then."""
         self._at = at
         for line in self._nodes.fence_silent(at):
             self._parts.complain(line)

@@ -39,12 +39,19 @@ class PendingRecords:
         epoch: int,
         complain: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self.image = image
+        self._image: MetadataImage | None = image
         self.end_offset = end_offset
         self._replay = MetadataReplay.of(image)
         self._replay.epoch = epoch
         self._complain = complain
         self._batches: list[list[VersionedRecord]] = []
+
+    @property
+    def image(self) -> MetadataImage:
+        """Made when it is asked for: each costs a copy of all topics' names."""
+        if self._image is None:
+            self._image = self._replay.image()
+        return self._image
 
     @property
     def level(self) -> int:
@@ -97,9 +104,9 @@ class PendingRecords:
             self._replay.replay(record)
         self.end_offset += len(records)
         self._replay.end_offset = self.end_offset
-        self.image = self._replay.image()
+        self._image = None
         self._replay.take_changes()  # which nobody here asks about
-        line = unclean_line(self.image, records)
+        line = unclean_line(lambda: self.image, records)
         if line is not None:
             self._complain(line)
 

@@ -5,7 +5,7 @@ counterpart: `ReplicationControlManager`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -24,6 +24,7 @@ from ottla.metadata.deciding.reassignments import alter_reassignments, list_reas
 from ottla.metadata.deciding.replica_directories import PlacedReplica, assign_replicas_to_dirs
 from ottla.metadata.deciding.topic_rules import new_topic_config
 from ottla.metadata.deciding.topics import Defaults, NewTopic, TopicGrowth, check_total_count
+from ottla.metadata.image import MetadataImage
 from ottla.metadata.image_changes import VersionedRecord
 from ottla.metadata.records import PartitionRecord
 
@@ -34,6 +35,15 @@ def topic_defaults(config: BrokerConfig) -> TopicDefaults:
     """What topics have without a setting, by this node's properties."""
     defaults = config.topic_defaults
     return TopicDefaults(defaults.min_insync_replicas, defaults.unclean_leader_election_enable)
+
+
+class _Known(NamedTuple):
+    """What there is before a topic is created: an image, and what its request has created since."""
+
+    image: MetadataImage
+    ids: dict[Uuid, str]
+    """All of them."""
+    created: set[str]
 
 
 class TopicDecisions:
@@ -60,15 +70,19 @@ class TopicDecisions:
     def create(
         self, wanted: Sequence[NewTopic], *, validate_only: bool
     ) -> Sequence[CreatedTopic | ApiError]:
-        """Each topic is a batch of its own, since its name must suit those before it."""
+        """Each topic is a batch of its own. All are decided on by one image: thousands of images,
+        each of as many topics, would take minutes.
+        """
         try:
             check_total_count(sum(map(self._count_of, wanted)))
         except ApiError as error:
             return [error.without_traceback()] * len(wanted)
         made: list[CreatedTopic | ApiError] = []
+        image = self._pending.image
+        known = _Known(image, {**image.topic_names}, set())
         for new in wanted:
             try:
-                made.append(self._created(new, validate_only=validate_only))
+                made.append(self._created(new, known, validate_only=validate_only))
             except ApiError as error:
                 made.append(error.without_traceback())
         return made
@@ -79,14 +93,16 @@ class TopicDecisions:
         count = new.partition_count
         return self._config().num_partitions if count == -1 else max(0, count)
 
-    def _created(self, new: NewTopic, *, validate_only: bool) -> CreatedTopic:
-        config, image = self._config(), self._pending.image
+    def _created(self, new: NewTopic, known: _Known, *, validate_only: bool) -> CreatedTopic:
+        config = self._config()
         defaults = Defaults(config.num_partitions, config.default_replication_factor)
-        topic_id = self._id_for(new)
-        records = create_topic(image, new, topic_id, defaults, self._chance)
+        topic_id = self._id_for(new, known.ids)
+        records = create_topic(known.image, new, topic_id, defaults, self._chance, known.created)
         topic_config = new_topic_config(new.name, config.topic_defaults, new.overrides)
         if not validate_only:
             self._pending.write(records)
+            known.ids[topic_id] = new.name
+            known.created.add(new.name)
         partitions = [one for one, _ in records if isinstance(one, PartitionRecord)]
         return CreatedTopic(
             ZERO_UUID if validate_only else topic_id,
@@ -96,8 +112,7 @@ class TopicDecisions:
             new.settings,
         )
 
-    def _id_for(self, new: NewTopic) -> Uuid:
-        known = self._pending.image.topic_names
+    def _id_for(self, new: NewTopic, known: Mapping[Uuid, str]) -> Uuid:
         if new.topic_id is None:
             while (candidate := self._new_id()) in known or is_reserved(candidate):
                 pass

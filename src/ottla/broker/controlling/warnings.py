@@ -1,6 +1,6 @@
 """What people must be told of decisions: leaders that may have lost records, and lost leaders."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from ottla.metadata.cluster_view import NO_LEADER
@@ -12,13 +12,15 @@ SHOWN: Final = 3
 """Partitions that a line names."""
 
 
-def unclean_line(image: MetadataImage, records: Sequence[VersionedRecord]) -> str | None:
+def unclean_line(
+    image: Callable[[], MetadataImage], records: Sequence[VersionedRecord]
+) -> str | None:
     """A line if records of the image have elected replicas that were not in sync."""
     unclean = [one for one in _changes(records) if one.leader_recovery_state == RECOVERING]
     if not unclean:
         return None
     return (
-        f"{_named(image, unclean)}: no replica that was in sync is live, and another one leads "
+        f"{_named(image(), unclean)}: no replica that was in sync is live, and another one leads "
         "(unclean.leader.election.enable); records may be lost"
     )
 

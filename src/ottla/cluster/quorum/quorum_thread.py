@@ -87,8 +87,11 @@ class Deciding(Protocol):
     def take_batches(self) -> Sequence[Sequence[VersionedRecord]]:
         """What was decided since the last call: batches, each of which is applied as a whole."""
 
+    def note_time(self, at: Timestamps) -> None:
+        """The time that the next verb has."""
+
     def advance(self, at: Timestamps) -> None:
-        """Notes the time, which the next verb has, and does what is due."""
+        """Does what is due, once all has been told that had come until then."""
 
     @property
     def deadline_ms(self) -> float: ...
@@ -189,6 +192,10 @@ class QuorumThread(Generic[ControllerT]):
         self._inputs: SimpleQueue[_Input] = SimpleQueue()
         self._taken: deque[_Input] = deque()
         """What has come and is the next to be done."""
+        self._heard_until = read_clock(parts.clock)
+        """What had come until then is taken, and done before time passes for the controller: a
+        broker is not silent whose heartbeat waits here behind a decision of seconds.
+        """
         self._ending = Lock()
         self._is_over = False
         self._is_stopping = False
@@ -322,10 +329,11 @@ class QuorumThread(Generic[ControllerT]):
             if wait_ms > -inf:
                 timeout_s = None if wait_ms == inf else max(wait_ms, SHORTEST_MS) / 1000
                 self._taken.append(self._inputs.get(timeout=timeout_s))
-            for _ in range(self._inputs.qsize()):
-                self._taken.append(self._inputs.get_nowait())
         except Empty:
             pass
+        self._heard_until = self._now()
+        for _ in range(self._inputs.qsize()):
+            self._taken.append(self._inputs.get_nowait())
 
     def _due_ms(self) -> float:
         until = self._committed_until
@@ -531,8 +539,8 @@ class QuorumThread(Generic[ControllerT]):
         """
         if self._controller is None:
             self._make_controller()
-        elif self._now().monotonic_ms >= self._controller.deadline_ms:
-            self._let_decide(self._controller, nothing)
+        elif self._heard_until.monotonic_ms >= self._controller.deadline_ms:
+            self._advance(self._controller)
 
     def _make_controller(self) -> None:
         quorum, new_controller, at = self._quorum, self._parts.new_controller, self._now()
@@ -553,7 +561,10 @@ class QuorumThread(Generic[ControllerT]):
             self._resign()
             return
         self._controller, self._controller_epoch = controller, quorum.epoch
-        self._let_decide(controller, nothing)
+        self._advance(controller)
+
+    def _advance(self, controller: ControllerT) -> None:
+        self._let_decide(controller, lambda: controller.advance(self._heard_until))
 
     def _decide(
         self, verb: Callable[[ControllerT], T], done: Callable[[T | ApiError], None]
@@ -562,7 +573,14 @@ class QuorumThread(Generic[ControllerT]):
         if controller is None:
             _guarded(done, ApiError(NOT_CONTROLLER))
             return
-        outcome = self._let_decide(controller, lambda: verb(controller))
+
+        def call() -> T | ApiError:
+            try:
+                return verb(controller)
+            except ApiError as error:
+                return error
+
+        outcome = self._let_decide(controller, call)
         if isinstance(outcome, ApiError):
             _guarded(done, outcome)
             return
@@ -578,15 +596,11 @@ class QuorumThread(Generic[ControllerT]):
         """Appends what is decided. After an error that it does not expect this node gives up
         leading, since nobody knows what the controller believes.
         """
-        outcome: T | ApiError
         try:
             # A new controller has decided before it is asked.
             controller.end_offset = max(controller.end_offset, self._quorum.next_offset)
-            controller.advance(self._now())
-            try:
-                outcome = call()
-            except ApiError as error:
-                outcome = error
+            controller.note_time(self._heard_until)
+            outcome = call()
             batches = [
                 [encode_record(record, version) for record, version in batch]
                 for batch in controller.take_batches()

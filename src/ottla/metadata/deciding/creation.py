@@ -4,7 +4,7 @@ Kafka's counterpart: `ReplicationControlManager`: `createTopics`, `createPartiti
 `deleteTopics`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -34,12 +34,15 @@ def create_topic(
     topic_id: Uuid,
     defaults: Defaults,
     chance: Callable[[], int],
+    beside: Collection[str] = (),
 ) -> list[VersionedRecord]:
     """Returns the records of a new topic, whose settings are valid; raises `ApiError`.
 
-    Brokers that are fenced get replicas where the others do not suffice, and lead none.
+    `beside` are topics that are created too and not in the image yet. Brokers that are fenced get
+    replicas where the others do not suffice, and lead none.
     """
     check_new_name(new.name, image.topics)
+    check_new_name(new.name, beside)
     assigned = new_assignment(new, live_racks(image), defaults, chance, fenced_racks(image))
     return [
         (TopicRecord(name=new.name, topic_id=topic_id), 0),

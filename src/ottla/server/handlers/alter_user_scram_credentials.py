@@ -7,7 +7,7 @@ when the response is sent. Kafka's counterpart: `ScramControlManager.alterCreden
 from collections.abc import Mapping
 
 from ottla.base.errors import ApiError
-from ottla.base.turns import turn_list
+from ottla.base.turns import in_turns, turn_list
 from ottla.broker.security.users import ScramUpsertion
 from ottla.codec.schema import Message
 from ottla.protocol.messages.alter_user_scram_credentials import (
@@ -50,6 +50,6 @@ def _answer(outcomes: Mapping[str, ApiError | None]) -> AlterUserScramCredential
                 error_code=error.code if error else 0,
                 error_message=error.message if error else None,
             )
-            for user, error in outcomes.items()
+            for user, error in in_turns(outcomes.items())
         ]
     )

@@ -21,6 +21,7 @@ from ottla.metadata.records import (
     NoOpRecord,
     RemoveDelegationTokenRecord,
 )
+from ottla.metadata.replay import MetadataReplay
 from ottla.metadata.tokens import DelegationToken
 from tests.support.active_controllers import BEGUN, CLUSTER_ID, AloneInQuorum, levels
 
@@ -92,6 +93,42 @@ def test_a_broker_whose_session_ends_is_fenced_when_it_does():
     records = [record for batch in quorum.commit() for record, _ in batch]
     assert any(isinstance(one, BrokerRegistrationChangeRecord) for one in records)
     assert quorum.complaints == ["broker 2 is fenced: it was not heard for 9 s"]
+
+
+def test_a_session_does_not_end_before_the_heartbeats_that_had_come_are_known():
+    """They may have waited behind a decision of seconds."""
+    quorum = AloneInQuorum()
+    epoch = _registered(quorum, 2)
+    controller = quorum.controller
+
+    controller.note_time(_at(20_000))
+    controller.create_topics([NewTopic(name="late", partition_count=1)], validate_only=False)
+    controller.note_time(_at(20_000))
+    controller.heartbeat(HeartbeatRequest(2, epoch, epoch))
+    controller.advance(_at(20_000))
+
+    assert not controller.image.brokers[2].is_fenced
+    controller.advance(_at(29_000))
+    assert controller.image.brokers[2].is_fenced
+
+
+def test_topics_of_one_request_are_decided_on_by_one_image(monkeypatch):
+    """An image costs a copy of all topics' names: thousands of them would take minutes."""
+    quorum = AloneInQuorum()
+    _registered(quorum, 2)
+    made = []
+    image = MetadataReplay.image
+    monkeypatch.setattr(MetadataReplay, "image", lambda self: made.append(1) or image(self))
+    names = ["a.b", "a_b", *(f"t{one}" for one in range(100))]
+    wanted = [NewTopic(name=one, partition_count=1) for one in names]
+
+    first, refused, *others = quorum.controller.create_topics(wanted, validate_only=False)
+
+    assert len(made) <= 2
+    assert isinstance(refused, ApiError)
+    assert refused.code is ErrorCode.INVALID_TOPIC_EXCEPTION
+    assert not any(isinstance(one, ApiError) for one in (first, *others))
+    assert len(quorum.controller.image.topics) == len(names) - 1
 
 
 def test_people_are_told_of_partitions_without_a_leader_and_of_leaders_that_may_lack_records():

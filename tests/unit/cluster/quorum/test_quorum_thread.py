@@ -2,12 +2,16 @@
 
 import logging
 from collections.abc import Iterator
+from math import inf
+from threading import Event
 
 import pytest
 from click.testing import CliRunner
 
+from ottla.base.clock import SystemClock, read_clock
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, StorageError
+from ottla.base.timestamps import Timestamps
 from ottla.broker.metadata.log import SnapshotLimits
 from ottla.cli.main import cli
 from ottla.cluster.quorum.quorum_thread import Published
@@ -17,8 +21,8 @@ from ottla.quorum.messages import AddVoter, RemoveVoter
 from ottla.quorum.voters import ReplicaKey, Voter
 from tests.support.brokers import disk
 from tests.support.metadata import image_of
-from tests.support.patience import wait_until
-from tests.support.quorum_nodes import CLUSTER_ID, QuorumNodes, endpoint_of
+from tests.support.patience import PATIENCE_S, wait_until
+from tests.support.quorum_nodes import CLUSTER_ID, QuorumNodes, TopicMaker, endpoint_of
 
 pytestmark = pytest.mark.slow
 
@@ -120,6 +124,33 @@ def test_a_leader_without_a_majority_acknowledges_nothing(quorum: QuorumNodes) -
     quorum.await_topics("a", "b")
     assert "lost" not in first.image.topics
     assert second.ask(lambda controller: controller.create("lost")) == created + 1
+
+
+def test_no_time_passes_for_a_controller_before_what_has_come_meanwhile_is_done(
+    quorum: QuorumNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session does not end while the heartbeat waits behind a long decision."""
+    leader, told, has_come = quorum.leader(), list[str](), Event()
+    wait_until(lambda: not isinstance(leader.ask(TopicMaker.look), ApiError))
+
+    def advance(maker: TopicMaker, _: Timestamps) -> None:
+        told.append("time")
+        maker.deadline_ms = inf
+
+    monkeypatch.setattr(TopicMaker, "advance", advance)
+
+    def decide_long(maker: TopicMaker) -> None:
+        has_come.wait(PATIENCE_S)
+        maker.deadline_ms = read_clock(SystemClock()).monotonic_ms
+        told.append("decision")
+
+    leader.thread.ask(decide_long, lambda _: None)
+    wait_until(lambda: leader.thread._inputs.empty())
+    leader.thread.ask(lambda _: told.append("heartbeat"), lambda _: None)
+    has_come.set()
+
+    wait_until(lambda: len(told) == 3)
+    assert told == ["decision", "heartbeat", "time"]
 
 
 def test_an_observer_follows_from_a_log_and_later_ones_too(quorum: QuorumNodes) -> None:
