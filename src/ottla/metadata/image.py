@@ -17,7 +17,7 @@ from ottla.base.values import dataclass
 from ottla.metadata.acls import Acl, Entry, ResourcePattern
 from ottla.metadata.brokers import BrokerRegistration, Endpoint
 from ottla.metadata.cluster_view import NO_CONTROLLER, NO_EPOCH, NO_LEADER, PartitionView
-from ottla.metadata.directories import MIGRATING, is_online
+from ottla.metadata.directories import MIGRATING, directory_of, is_online
 from ottla.metadata.quotas import Quotas
 from ottla.metadata.tokens import DelegationToken
 
@@ -281,12 +281,15 @@ class MetadataImage:
         known = self.brokers.get(broker)
         return known is not None and not known.is_fenced
 
-    def may_be_in_sync(self, broker: int, epoch: int) -> bool:
+    def may_be_in_sync(self, place: TopicPartition, broker: int, epoch: int) -> bool:
         """Whether a replica may join an ISR, on a broker that fetched as one of an epoch; -1 if it
-        has not said which (KIP-903). Kafka: `Partition.isReplicaIsrEligible`.
+        has not said which (KIP-903). Nor may one whose directory has failed. Kafka:
+        `Partition.isReplicaIsrEligible`.
         """
-        known = self.brokers.get(broker)
+        known, partition = self.brokers.get(broker), self.partition(place)
         if known is None or known.is_fenced or known.is_shutting_down:
+            return False
+        if partition is not None and not is_online(known, directory_of(partition, broker)):
             return False
         return NO_EPOCH in (epoch, known.epoch) or epoch == known.epoch
 

@@ -7,6 +7,7 @@ from collections.abc import Collection, Hashable, Iterable, Iterator
 from typing import Final, Protocol
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.partitions import TopicPartition
 from ottla.broker.replication.delayed_operations import Delayed, DelayedOperations
 from ottla.broker.replication.effects import AnswerDelayed, AssignEpoch, Effect
 from ottla.broker.replication.fetches import NO_EPOCH, Fetch, Fetched
@@ -43,7 +44,7 @@ class Brokers(Protocol):
 
     def is_live(self, broker: int) -> bool: ...
 
-    def may_be_in_sync(self, broker: int, epoch: int) -> bool: ...
+    def may_be_in_sync(self, place: TopicPartition, broker: int, epoch: int) -> bool: ...
 
 
 class Leading:
@@ -175,7 +176,7 @@ class Leading:
             if replica.log_end_offset < committed and (
                 broker in maximal
                 or (
-                    brokers.may_be_in_sync(broker, replica.broker_epoch)
+                    brokers.may_be_in_sync(self.local.partition, broker, replica.broker_epoch)
                     and replica.is_caught_up(end, now_ms, lag_time_max_ms)
                 )
             ):
@@ -263,7 +264,8 @@ class Leading:
             if broker in isr:
                 stays = replica.is_caught_up(end, now_ms, lag_time_max_ms)
             else:
-                may_join = brokers.may_be_in_sync(broker, replica.broker_epoch)
+                place = self.local.partition
+                may_join = brokers.may_be_in_sync(place, broker, replica.broker_epoch)
                 stays = may_join and self._may_join(replica)
             if stays:
                 wanted.add(broker)

@@ -1,10 +1,12 @@
 """What a leader makes of images of a KRaft cluster: states within its epoch, and who may join."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.broker.metadata.image_store import ImageStore
 from ottla.broker.metadata.log import NoMetadataLog
@@ -16,7 +18,7 @@ from ottla.broker.replication.replica_selector import closest_replica
 from ottla.controller.events import AlteredAnswer, AlteredIsr
 from ottla.controller.requests import LeaderAndIsr, PartitionOrder
 from ottla.metadata.brokers import BrokerRegistration
-from ottla.metadata.image import MetadataImage
+from ottla.metadata.image import MetadataImage, PartitionImage, TopicImage
 from ottla.zookeeper.topics import RECOVERING, PartitionState, ReplicaAssignment
 from tests.simulation.cluster_broker import ModelLog
 
@@ -211,3 +213,29 @@ def test_consumers_are_not_sent_to_a_replica_whose_broker_is_fenced() -> None:
     assert closest_replica(broker.leading, "b", 0, broker.store.image.brokers) == OTHER
     broker.registered(OTHER, rack="b", is_fenced=True)
     assert closest_replica(broker.leading, "b", 0, broker.store.image.brokers) is None
+
+
+def test_a_replica_whose_directory_has_failed_does_not_join_the_isr() -> None:
+    good, failed = (Uuid(bytes(15) + bytes([number])) for number in (101, 102))
+    broker = Broker()
+    broker.image((1, 2), 10)
+    partition = PartitionImage(
+        replicas=(1, 2, 3),
+        isr=(1, 2),
+        leader=ME,
+        leader_epoch=5,
+        partition_epoch=10,
+        directories=(good, good, failed),
+    )
+    topic = TopicImage("orders", Uuid(bytes(15) + b"\x09"), {0: partition})
+    broker.registered(THIRD, directories=(good,))
+    image = replace(broker.store.image, topics={"orders": topic})
+    broker.store.follow(image)
+    broker.fetch(THIRD, 0)
+    assert broker.asked() is None
+    both = {**image.brokers, THIRD: replace(image.brokers[THIRD], directories=(good, failed))}
+    broker.store.follow(replace(image, brokers=both))
+    broker.fetch(THIRD, 0)
+    change = broker.asked()
+    assert change is not None
+    assert set(change.isr) == {1, 2, 3}
