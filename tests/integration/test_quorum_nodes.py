@@ -32,16 +32,18 @@ FAST = {
 
 
 class Node:
-    """`ottla serve` on a directory, with settings."""
+    """`ottla serve` on a directory, or more of them, with settings."""
 
-    def __init__(self, directory: Path, settings: dict[str, str]) -> None:
+    def __init__(self, directory: Path, settings: dict[str, str], *more: Path) -> None:
         self.directory = directory
+        self.more = more
         self.settings = {**FAST, **settings}
         self.output = directory.with_suffix(".log")
         self.process: subprocess.Popen[bytes] | None = None
 
     def begin(self) -> None:
         options = [word for one in self.settings.items() for word in ("-o", "=".join(one))]
+        options += [word for one in self.more for word in ("-d", str(one))]
         with self.output.open("ab") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "ottla", "serve", str(self.directory), *options],
@@ -74,8 +76,8 @@ def stack() -> Iterator[ExitStack]:
         yield made
 
 
-def begun(stack: ExitStack, directory: Path, settings: dict[str, str]) -> Node:
-    node = Node(directory, settings)
+def begun(stack: ExitStack, directory: Path, settings: dict[str, str], *more: Path) -> Node:
+    node = Node(directory, settings, *more)
     stack.callback(node.close)
     node.begin()
     return node

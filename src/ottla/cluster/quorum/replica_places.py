@@ -46,7 +46,9 @@ class ReplicaPlaces:
         self._to_look_at[partition] = None
 
     def stopped(self, partition: TopicPartition, *, delete: bool) -> None:
-        self._to_look_at.pop(partition, None)
+        """One that is stopped since its directory has failed is still to be told."""
+        if delete:
+            self._to_look_at.pop(partition, None)
 
     def high_watermark_moved(self, partition: Partition) -> None:
         """It is where it was."""

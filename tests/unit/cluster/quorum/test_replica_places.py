@@ -40,6 +40,7 @@ def test_a_directory_that_fails_before_its_replica_was_reported_is_reported_too(
     member.show(images.create("t", TOPIC, (ME, OTHER)))
     directory = member.broker.topics.get("t").partition(0).directory
     directory.health.fail(OSError(errno.EIO, "broken"))
+    places.stopped(TopicPartition("t", 0), delete=False)
     assert places.take_misplaced() == {(id_of(TOPIC), 0): directory.directory_id}
 
 

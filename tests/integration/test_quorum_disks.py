@@ -1,0 +1,97 @@
+"""A node of a KRaft cluster with two log directories, of which one fails while it serves."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+import ottla
+from ottla.base.errors import UserError
+from tests.integration.test_quorum_nodes import Node, begun, send_and_read
+from tests.support.patience import wait_until
+from tests.support.ports import free_port
+from tests.support.running_cluster import format_node
+
+pytestmark = pytest.mark.slow
+
+BOTH = frozenset((1, 2))
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Iterator[tuple[list[Node], list[str]]]:
+    """Node 1 is a controller too; node N has the directories `N` and `N-b`."""
+    controller = f"127.0.0.1:{free_port()}"
+    addresses = [f"127.0.0.1:{free_port()}" for _ in range(2)]
+    common = {
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": f"1@{controller}",
+        "replica.high.watermark.checkpoint.interval.ms": "200",
+    }
+    with ExitStack() as stack:
+        made = []
+        for number, address in enumerate(addresses, 1):
+            first, second = tmp_path / str(number), tmp_path / f"{number}-b"
+            for one in (first, second):
+                format_node(one, number, "AAECAwQFBgcICQoLDA0ODw")
+            listeners, roles = f"PLAINTEXT://{address}", "broker"
+            if number == 1:
+                listeners, roles = f"{listeners},CONTROLLER://{controller}", "broker,controller"
+            own = {"node.id": str(number), "process.roles": roles, "listeners": listeners}
+            made.append(begun(stack, first, {**common, **own}, second))
+        for node in made:
+            node.wait_ready()
+        yield made, addresses
+
+
+def leaders(admin: ottla.Admin) -> dict[int, tuple[int, frozenset[int]]]:
+    """Empty while the broker that is asked does not know the topic."""
+    try:
+        (topic,) = admin.describe_topics(["t"])
+    except UserError:
+        return {}
+    return {one.partition: (one.leader, frozenset(one.in_sync)) for one in topic.partitions}
+
+
+def are_in_sync(admin: ottla.Admin) -> bool:
+    return [isr for _, isr in leaders(admin).values()] == [BOTH] * 4
+
+
+def test_what_is_in_a_directory_that_fails_moves_and_the_node_serves_the_rest(
+    nodes: tuple[list[Node], list[str]], tmp_path: Path
+) -> None:
+    (_, second), (address, second_address) = nodes
+    failing = tmp_path / "2-b"
+    with ottla.Admin(address) as admin:
+        wait_until(lambda: len(admin.describe_cluster().brokers) == 2)
+        admin.create_topic("t", partitions=4, replication_factor=2)
+        wait_until(lambda: are_in_sync(admin))
+        hit = {int(one.name[2:]) for one in failing.glob("t-*")}
+        assert 0 < len(hit) < 4
+        # No file can be made where a folder is.
+        block = failing / "replication-offset-checkpoint.tmp"
+        wait_until(lambda: made(block))
+        wait_until(
+            lambda: all(leaders(admin).get(one) == (1, {1}) for one in hit),
+            lambda: f"{leaders(admin)} {second.output.read_text()}",
+        )
+        assert all(isr == BOTH for one, (_, isr) in leaders(admin).items() if one not in hit)
+        assert f"{failing} goes offline until a restart" in second.output.read_text()
+        assert send_and_read(second_address, ["a", "b", "c", "d"], "g") == ["a", "b", "c", "d"]
+        assert all(leaders(admin)[one] == (1, {1}) for one in hit), (
+            "it does not come back by itself"
+        )
+        block.rmdir()
+        assert second.stop() == 0
+        second.begin()
+        second.wait_ready()
+        wait_until(lambda: are_in_sync(admin))
+
+
+def made(block: Path) -> bool:
+    """While the checkpoint is written there is a file."""
+    try:
+        block.mkdir()
+    except FileExistsError:
+        return False
+    return True
