@@ -66,6 +66,7 @@ def test_what_is_in_a_directory_that_fails_moves_and_the_node_serves_the_rest(
         wait_until(lambda: len(admin.describe_cluster().brokers) == 2)
         admin.create_topic("t", partitions=4, replication_factor=2)
         wait_until(lambda: are_in_sync(admin))
+        wait_until(lambda: len([*tmp_path.glob("2/t-*"), *failing.glob("t-*")]) == 4)
         hit = {int(one.name[2:]) for one in failing.glob("t-*")}
         assert 0 < len(hit) < 4
         # No file can be made where a folder is.
