@@ -28,6 +28,7 @@ INNER = {
 """Classes in public signatures that an application neither makes nor gets."""
 
 CAUGHT = {
+    "ottla.base.errors.UnreadyError": "a server, which closes the connection",
     "ottla.base.errors.TaskError": "tasks of loads, which report it as a UserError",
     "ottla.client.bulk.fetching.TruncatedError": "mirrors and loads, which read without a consumer",
     "ottla.codec.api_messages.UnknownRecordError": "what reads the topic, which names the record",

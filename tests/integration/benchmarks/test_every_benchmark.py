@@ -33,6 +33,7 @@ SHOWN = {
     "growth": "waiting fetches",
     "consumers": "ottla, consume",
     "in-and-out": "in the last tenth",
+    "quorum": "quorum over ZooKeeper",
     "shares": "Share groups: processor time of one core",
     "groups": "consumers in 2 groups",
     "producers": "append_many, a list",

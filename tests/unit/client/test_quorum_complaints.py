@@ -1,12 +1,8 @@
 """What is said of a quorum's state, by what its leader tells."""
 
 from ottla.base.ids import Uuid
-from ottla.client.administration.quorum_status import (
-    QUIET_MS,
-    QuorumReplica,
-    QuorumStatus,
-    complaints_of_quorum,
-)
+from ottla.client.administration.quorum_complaints import complaints_of_quorum
+from ottla.client.administration.quorum_status import QUIET_MS, QuorumReplica, QuorumStatus
 from ottla.diagnosis.words.remedies import remedy_text
 
 NOW_MS = 1_800_000_000_000

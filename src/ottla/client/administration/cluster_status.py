@@ -13,7 +13,8 @@ from ottla.base.values import dataclass
 from ottla.client.administration.admin import Admin
 from ottla.client.administration.descriptions import PartitionDescription, TopicDescription
 from ottla.client.administration.log_directories import ClusterDescription
-from ottla.client.administration.quorum_status import QuorumStatus, complaints_of_quorum
+from ottla.client.administration.quorum_complaints import complaints_of_quorum
+from ottla.client.administration.quorum_status import QuorumStatus
 from ottla.client.administration.replicas import Reassignment
 from ottla.client.refusals import RefusedError
 from ottla.diagnosis.complaints import Complaint, Remedy

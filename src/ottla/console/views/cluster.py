@@ -15,7 +15,8 @@ from ottla.client.administration.cluster_status import (
     cluster_status,
 )
 from ottla.client.administration.log_directories import LogDirectoryDescription
-from ottla.client.administration.quorum_status import QuorumStatus, complaints_of_quorum
+from ottla.client.administration.quorum_complaints import complaints_of_quorum
+from ottla.client.administration.quorum_status import QuorumStatus
 from ottla.console.pages import Ask, Fields, Page
 from ottla.console.views.view import View
 

@@ -269,7 +269,9 @@ def _last_indexed(file_system: FileSystem, path: str) -> int:
     name = parse_file_name(base_name(path))
     assert name is not None
     index = replace(name, kind=FileKind.OFFSET_INDEX).text
-    with suppress(OSError), closing(file_system.open(join(parent_directory(path), index))) as file:
+    path_of_index = join(parent_directory(path), index)
+    # A torn message set of an old format does not say where it begins.
+    with suppress(OSError, InvalidBatchError), closing(file_system.open(path_of_index)) as file:
         if file.size() >= ENTRY.size:
             last = file.pread(ENTRY.size, file.size() - ENTRY.size)
             relative, position = ENTRY.unpack(last)
