@@ -87,10 +87,6 @@ class LonelyNode:
         """The response on the controller's listener, also to what has to wait."""
         return self._asked(self.node, request, version)
 
-    def ask_client(self, request: Message, version: int) -> Any:
-        """The response on the clients' listener, also to what has to wait for this node."""
-        return self._asked(self.client, request, version)
-
     def _asked(self, asker: Asker, request: Message, version: int) -> Any:
         later, output = asker.send(request, version)
         while later is not None:

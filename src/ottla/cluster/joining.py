@@ -5,12 +5,11 @@ broker registers once it listens; from then on it gets requests of the controlle
 counterpart: `KafkaServer.startup`.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from secrets import token_bytes
 
 from ottla.base.clock import Clock
-from ottla.base.errors import ApiError, CorruptionError, UserError
-from ottla.base.files import FileSystem
+from ottla.base.errors import ApiError, UserError
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
 from ottla.broker.configs.encoded_passwords import KeptPasswords
@@ -39,7 +38,7 @@ from ottla.controller.parts import ControllerOptions
 from ottla.controller.settings import Settings, change_settings, read_clients, read_settings
 from ottla.controller.tokens import FoundTokens, read_all_tokens
 from ottla.metadata.brokers import BrokerRegistration
-from ottla.storage.files.meta_properties import MetaProperties, properties_of
+from ottla.storage.files.meta_properties import MetaProperties
 from ottla.zookeeper.paths import DEFAULT_ENTITY
 
 TOPICS, BROKERS = "topics/", "brokers/"
@@ -54,20 +53,6 @@ def inter_broker_version(config: BrokerConfig) -> InterBrokerVersion:
         raise UserError(
             f"inter.broker.protocol.version={config.inter_broker_protocol_version}: {error}"
         ) from error
-
-
-def identity_of(paths: Sequence[str], file_system: FileSystem) -> MetaProperties | None:
-    """The identity in the first directory that has one; opening the directories compares all of
-    them.
-    """
-    for path in paths:
-        try:
-            found = properties_of(file_system, path)
-        except (CorruptionError, OSError):
-            continue  # reported when the directory is opened
-        if found is not None:
-            return found
-    return None
 
 
 class ClusterBroker:

@@ -1,12 +1,14 @@
 """The brokers of a cluster, and where they are reached."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field
-from typing import Final
+from typing import Final, TypeVar
 
 from ottla.base.addresses import address_text
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.values import dataclass
+
+ListenerT = TypeVar("ListenerT")
 
 SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 """Kafka's number of each security protocol."""
@@ -37,6 +39,21 @@ class Endpoint:
     @property
     def connection_text(self) -> str:
         return f"{self.listener}://{address_text(self.host, self.port)}"
+
+
+def listeners_of(kind: Callable[..., ListenerT], endpoints: Iterable[Endpoint]) -> list[ListenerT]:
+    """Endpoints as the records and requests of registrations have them, each in a class of its own
+    with the same fields.
+    """
+    return [
+        kind(
+            name=one.listener,
+            host=one.host,
+            port=one.port,
+            security_protocol=code_of_protocol(one.security_protocol),
+        )
+        for one in endpoints
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

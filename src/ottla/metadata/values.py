@@ -16,7 +16,7 @@ from ottla.metadata.acls import (
     ResourceType,
     known,
 )
-from ottla.metadata.brokers import BrokerRegistration, Endpoint, code_of_protocol, protocol_of
+from ottla.metadata.brokers import BrokerRegistration, Endpoint, listeners_of, protocol_of
 from ottla.metadata.records import (
     AccessControlEntryRecord,
     DelegationTokenRecord,
@@ -66,29 +66,26 @@ def broker_record(broker_id: int, broker: BrokerRegistration) -> RegisterBrokerR
         is_migrating_zk_broker=broker.is_migrating,
         incarnation_id=broker.incarnation_id,
         broker_epoch=broker.epoch,
-        end_points=[
-            EndPoint(
-                name=one.listener,
-                host=one.host,
-                port=one.port,
-                security_protocol=code_of_protocol(one.security_protocol),
-            )
-            for one in broker.endpoints
-        ],
-        features=[
-            Feature(
-                name=name,
-                min_supported_version=levels["min_version"],
-                max_supported_version=levels["max_version"],
-            )
-            for name, levels in broker.features.items()
-        ],
+        end_points=listeners_of(EndPoint, broker.endpoints),
+        features=feature_ranges(broker.features),
         rack=broker.rack,
         fenced=broker.is_fenced,
         in_controlled_shutdown=broker.is_shutting_down,
         log_dirs=list(broker.directories),
         cordoned_log_dirs=list(broker.cordoned) or None,
     )
+
+
+def feature_ranges(features: Mapping[str, Mapping[str, int]]) -> list[Feature]:
+    """The levels that a node supports, as its record has them."""
+    return [
+        Feature(
+            name=name,
+            min_supported_version=levels["min_version"],
+            max_supported_version=levels["max_version"],
+        )
+        for name, levels in features.items()
+    ]
 
 
 def mechanism_of(code: int) -> str:

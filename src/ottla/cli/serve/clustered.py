@@ -4,7 +4,6 @@ import logging
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from threading import Thread
 from typing import TYPE_CHECKING, Final
 
 from ottla.base.addresses import Address, address_text
@@ -14,9 +13,10 @@ from ottla.base.events import OnEvent
 from ottla.base.files import OsFileSystem
 from ottla.broker.broker import Broker
 from ottla.cli.serve.broker_connections import BrokerConnections, broker_security
+from ottla.cli.serve.places import Departure
 from ottla.cli.serve.recovery_progress import RecoveryProgress
 from ottla.cli.zookeeper_access import zookeeper_access
-from ottla.cluster.joining import ClusterBroker, identity_of
+from ottla.cluster.joining import ClusterBroker
 from ottla.cluster.place import Place
 from ottla.config.broker import BrokerConfig
 from ottla.config.listeners import (
@@ -28,6 +28,7 @@ from ottla.config.listeners import (
 from ottla.metadata.brokers import Endpoint
 from ottla.runtime.opening import InCluster, new_cluster_id, open_member
 from ottla.runtime.owner_notes import LOOPBACK
+from ottla.storage.files.meta_properties import first_properties
 
 if TYPE_CHECKING:
     from ottla.cli.serve.tables import TableSource
@@ -48,9 +49,8 @@ class Clustered:
         self._config = config
         self._paths = paths
         self._clock = clock
-        self._is_stopping = False
-        self._finish: Callable[[], None] = lambda: None
-        known = identity_of(paths, OsFileSystem())
+        self._departure = Departure()
+        known = first_properties(paths, OsFileSystem())
         self._cluster = ClusterBroker(
             config,
             known,
@@ -110,19 +110,11 @@ class Clustered:
 
     def before_last_answer(self, finish: Callable[[], None]) -> None:
         """Called while the server still answers, after leaderships were handed over."""
-        self._finish = finish
+        self._departure.finish = finish
 
     def stop(self, server: "Server") -> None:
         """Hands leaderships over while the server still serves, then stops the broker; once."""
-        if not self._is_stopping:
-            self._is_stopping = True
-
-            def leave() -> None:
-                self._cluster.leave()
-                self._finish()
-                server.stop()
-
-            Thread(target=leave, name="ottla-leaving", daemon=True).start()
+        self._departure.begin(self._cluster.leave, server)
 
     def close(self) -> None:
         self._cluster.stop()

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from threading import Thread
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.base.events import OnEvent
@@ -48,6 +49,28 @@ class Place(Protocol):
 
     def close(self) -> None:
         """Called when the server has stopped; raises what has stopped it."""
+
+
+class Departure:
+    """Leaves a cluster once, in a thread, while the server still serves."""
+
+    def __init__(self) -> None:
+        self._is_begun = False
+        self.finish: Callable[[], None] = lambda: None
+        """Called while the server still answers, after leaderships were handed over."""
+
+    def begin(self, leave: Callable[[], None], server: "Server") -> None:
+        """Returns at once; the server stops when `leave` and `finish` have returned."""
+        if self._is_begun:
+            return
+        self._is_begun = True
+
+        def go() -> None:
+            leave()
+            self.finish()
+            server.stop()
+
+        Thread(target=go, name="ottla-leaving", daemon=True).start()
 
 
 class Alone:

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from threading import Lock, Thread, Timer
+from threading import Lock, Timer
 from typing import TYPE_CHECKING
 
 from ottla.base.addresses import Address
@@ -15,8 +15,8 @@ from ottla.base.files import OsFileSystem
 from ottla.broker.broker import Broker
 from ottla.cli.serve.broker_connections import BrokerConnections, broker_security
 from ottla.cli.serve.clustered import advertised_endpoint, brokers_source
+from ottla.cli.serve.places import Departure
 from ottla.cli.serve.recovery_progress import RecoveryProgress
-from ottla.cluster.joining import identity_of
 from ottla.cluster.place import Place
 from ottla.cluster.quorum.joining import QuorumBroker, Told
 from ottla.config.broker import BrokerConfig
@@ -28,6 +28,7 @@ from ottla.config.listeners import (
 )
 from ottla.config.setting import SettingError
 from ottla.runtime.opening import InCluster, new_cluster_id, new_id, open_member
+from ottla.storage.files.meta_properties import first_properties
 
 if TYPE_CHECKING:
     from ottla.cli.serve.tables import TableSource
@@ -55,8 +56,7 @@ class Quorate:
         self._config = config
         self._paths = paths
         self._clock = clock
-        self._is_stopping = False
-        self._finish: Callable[[], None] = lambda: None
+        self._departure = Departure()
         self._failure: Exception | None = None
         self._server: Server | None = None
         if not config.has_other_nodes:
@@ -133,20 +133,16 @@ class Quorate:
 
     def before_last_answer(self, finish: Callable[[], None]) -> None:
         """Called while the server still answers, after leaderships were handed over."""
-        self._finish = finish
+        self._departure.finish = finish
 
     def stop(self, server: "Server") -> None:
         """Hands leaderships over while the server still serves, then stops the broker; once."""
-        if not self._is_stopping:
-            self._is_stopping = True
 
-            def leave() -> None:
-                if self._failure is None:
-                    self._cluster.leave()
-                self._finish()
-                server.stop()
+        def leave() -> None:
+            if self._failure is None:
+                self._cluster.leave()
 
-            Thread(target=leave, name="ottla-leaving", daemon=True).start()
+        self._departure.begin(leave, server)
 
     def close(self) -> None:
         """Raises what has ended the node by itself."""
@@ -214,7 +210,7 @@ def _format_if_new(config: BrokerConfig, paths: Sequence[str], clock: Clock) -> 
     from ottla.quorum.voters import Endpoint
 
     every = [*paths, *filter(None, [config.metadata_log_dir])]
-    if identity_of(every, OsFileSystem()) is not None:
+    if first_properties(every, OsFileSystem()) is not None:
         return
     (listener, *_) = controller_listeners(config)
     host, port = listener.advertised or listener.address

@@ -9,7 +9,7 @@ from typing import Final
 
 from ottla.base.ids import Uuid
 from ottla.base.values import dataclass
-from ottla.metadata.brokers import Endpoint, code_of_protocol
+from ottla.metadata.brokers import Endpoint, listeners_of
 from ottla.metadata.image import METADATA_VERSION, MetadataImage
 from ottla.protocol.messages.controller_registration import (
     ControllerRegistrationRequest,
@@ -67,15 +67,7 @@ class ControllerLifecycle:
         return ControllerRegistrationRequest(
             controller_id=options.node_id,
             incarnation_id=options.incarnation_id,
-            listeners=[
-                Listener(
-                    name=one.listener,
-                    host=one.host,
-                    port=one.port,
-                    security_protocol=code_of_protocol(one.security_protocol),
-                )
-                for one in options.endpoints
-            ],
+            listeners=listeners_of(Listener, options.endpoints),
             features=[
                 Feature(name=name, min_supported_version=low, max_supported_version=high)
                 for name, (low, high) in sorted(options.features.items())

@@ -1,9 +1,9 @@
 """What the settings of a node of a KRaft cluster mean for its part in the quorum."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from ottla.base.errors import CorruptionError, UserError
+from ottla.base.errors import UserError
 from ottla.base.files import FileSystem
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.cluster.place import Place
@@ -16,7 +16,7 @@ from ottla.metadata.levels import SUPPORTED
 from ottla.quorum.options import QuorumOptions
 from ottla.quorum.voters import Endpoint, ReplicaKey, Voter, VoterSet
 from ottla.storage.directory.log_directory import LogDirectory
-from ottla.storage.files.meta_properties import MetaProperties, properties_of
+from ottla.storage.files.meta_properties import first_properties
 
 VOTERS = "controller.quorum.voters"
 BOOTSTRAP = "controller.quorum.bootstrap.servers"
@@ -33,11 +33,11 @@ class Identity(NamedTuple):
 def identity_of(config: BrokerConfig, paths: Sequence[str], file_system: FileSystem) -> Identity:
     """Raises `UserError` for directories that are not formatted, or for another node."""
     metadata_path = config.metadata_log_dir or paths[0]
-    found = _first_properties([metadata_path, *paths], file_system)
+    found = first_properties([metadata_path, *paths], file_system)
     if found is None or found.cluster_id is None:
         raise UserError(
             f"{metadata_path} is not formatted for a KRaft cluster: all nodes must have the same "
-            "cluster id; format it with ottla storage format"
+            "cluster id; format it with ottla cluster format"
         )
     node_id = config.wanted_node_id
     if node_id is None:
@@ -48,17 +48,6 @@ def identity_of(config: BrokerConfig, paths: Sequence[str], file_system: FileSys
             "change the setting, or name another directory"
         )
     return Identity(node_id, found.cluster_id, metadata_path)
-
-
-def _first_properties(paths: Iterable[str], file_system: FileSystem) -> MetaProperties | None:
-    for path in paths:
-        try:
-            found = properties_of(file_system, path)
-        except (CorruptionError, OSError):
-            continue  # reported when the directory is opened
-        if found is not None:
-            return found
-    return None
 
 
 # The quorum

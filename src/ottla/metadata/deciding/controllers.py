@@ -9,16 +9,16 @@ from typing import NamedTuple
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
-from ottla.metadata.brokers import Endpoint, code_of_protocol
+from ottla.metadata.brokers import Endpoint, listeners_of
 from ottla.metadata.deciding.node_rules import check_endpoints
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.levels import FIRST_WITH_CONTROLLERS
 from ottla.metadata.record_versions import VersionedRecord
 from ottla.metadata.records import (
     EndPoint,
-    Feature,
     RegisterControllerRecord,
 )
+from ottla.metadata.values import feature_ranges
 
 
 class ControllerRegistrationRequest(NamedTuple):
@@ -50,22 +50,7 @@ def register_controller(
         controller_id=request.controller_id,
         incarnation_id=request.incarnation_id,
         zk_migration_ready=request.is_ready_to_migrate,
-        end_points=[
-            EndPoint(
-                name=one.listener,
-                host=one.host,
-                port=one.port,
-                security_protocol=code_of_protocol(one.security_protocol),
-            )
-            for one in request.endpoints
-        ],
-        features=[
-            Feature(
-                name=name,
-                min_supported_version=levels["min_version"],
-                max_supported_version=levels["max_version"],
-            )
-            for name, levels in request.features.items()
-        ],
+        end_points=listeners_of(EndPoint, request.endpoints),
+        features=feature_ranges(request.features),
     )
     return [] if image.controllers.get(request.controller_id) == record else [(record, 0)]

@@ -1,7 +1,8 @@
 """EndQuorumEpoch, 0 and 1: a leader of the metadata quorum resigns (KIP-595)."""
 
+from typing import Final
+
 from ottla.base.error_codes import ErrorCode
-from ottla.base.partitions import CLUSTER_METADATA
 from ottla.codec.schema import Message
 from ottla.protocol.messages.end_quorum_epoch import (
     EndedPartitionResult,
@@ -14,11 +15,15 @@ from ottla.quorum.messages import EndQuorumEpoch, EpochAnswer
 from ottla.quorum.voters import ReplicaKey
 from ottla.server.dispatching.request_context import PendingAnswer, RequestContext
 from ottla.server.orders.quorum_values import (
+    ResponseKinds,
     answered_by_quorum,
     endpoints_of,
-    leader_id_of,
-    node_endpoints,
+    epoch_response,
     only_partition,
+)
+
+KINDS: Final = ResponseKinds(
+    EndQuorumEpochResponse, EndedTopicResult, EndedPartitionResult, NodeEndpoint
 )
 
 
@@ -48,15 +53,5 @@ def request_of(message: EndQuorumEpochRequest) -> EndQuorumEpoch | None:
     )
 
 
-def response_of(answer: EpochAnswer) -> EndQuorumEpochResponse:
-    if answer.error is ErrorCode.INCONSISTENT_CLUSTER_ID:
-        return EndQuorumEpochResponse(error_code=answer.error)
-    partition = EndedPartitionResult(
-        error_code=answer.error,
-        leader_id=leader_id_of(answer.known),
-        leader_epoch=answer.known.epoch,
-    )
-    return EndQuorumEpochResponse(
-        topics=[EndedTopicResult(topic_name=CLUSTER_METADATA, partitions=[partition])],
-        node_endpoints=node_endpoints(NodeEndpoint, answer.known),
-    )
+def response_of(answer: EpochAnswer) -> Message:
+    return epoch_response(answer, KINDS)

@@ -4,13 +4,13 @@ The inverse is `cluster/quorum/quorum_messages.py`. Kafka's counterpart: `RaftUt
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import CLUSTER_METADATA, CLUSTER_METADATA_ID
 from ottla.broker.membership.membership import QuorumMembership
 from ottla.codec.schema import Message
-from ottla.quorum.messages import Known, Request
+from ottla.quorum.messages import EpochAnswer, Known, Request, VoteAnswer
 from ottla.quorum.voters import Endpoint
 from ottla.server.dispatching.request_context import PendingAnswer, RequestContext
 
@@ -68,6 +68,33 @@ def node_endpoints(kind: Callable[..., Any], known: Known) -> list[Any]:
     if known.leader_id is None or endpoint is None:
         return []
     return [kind(node_id=known.leader_id, host=endpoint.host, port=endpoint.port)]
+
+
+class ResponseKinds(NamedTuple):
+    """The classes of a response that tells a node's epoch and leader."""
+
+    response: Callable[..., Message]
+    topic: Callable[..., Any]
+    partition: Callable[..., Any]
+    endpoint: Callable[..., Any]
+
+
+def epoch_response(
+    answer: EpochAnswer | VoteAnswer, kinds: ResponseKinds, **more: object
+) -> Message:
+    """`more` are the fields of the partition beside error, leader and epoch."""
+    if answer.error is ErrorCode.INCONSISTENT_CLUSTER_ID:
+        return kinds.response(error_code=answer.error)
+    partition = kinds.partition(
+        error_code=answer.error,
+        leader_id=leader_id_of(answer.known),
+        leader_epoch=answer.known.epoch,
+        **more,
+    )
+    return kinds.response(
+        topics=[kinds.topic(topic_name=CLUSTER_METADATA, partitions=[partition])],
+        node_endpoints=node_endpoints(kinds.endpoint, answer.known),
+    )
 
 
 def message_of(error: ErrorCode, message: str | None) -> str:

@@ -1,7 +1,8 @@
 """Vote, 0 to 2: a candidate asks this voter of the metadata quorum (KIP-595, KIP-853, KIP-996)."""
 
+from typing import Final
+
 from ottla.base.error_codes import ErrorCode
-from ottla.base.partitions import CLUSTER_METADATA
 from ottla.codec.schema import Message
 from ottla.protocol.messages.vote import (
     NodeEndpoint,
@@ -14,11 +15,13 @@ from ottla.quorum.messages import EpochEnd, Vote, VoteAnswer
 from ottla.quorum.voters import ReplicaKey
 from ottla.server.dispatching.request_context import PendingAnswer, RequestContext
 from ottla.server.orders.quorum_values import (
+    ResponseKinds,
     answered_by_quorum,
-    leader_id_of,
-    node_endpoints,
+    epoch_response,
     only_partition,
 )
+
+KINDS: Final = ResponseKinds(VoteResponse, VoteResponseTopic, VoteResponsePartition, NodeEndpoint)
 
 
 def handle(request: VoteRequest, context: RequestContext) -> Message | PendingAnswer:
@@ -43,16 +46,5 @@ def request_of(message: VoteRequest) -> Vote | None:
     )
 
 
-def response_of(answer: VoteAnswer) -> VoteResponse:
-    if answer.error is ErrorCode.INCONSISTENT_CLUSTER_ID:
-        return VoteResponse(error_code=answer.error)
-    partition = VoteResponsePartition(
-        error_code=answer.error,
-        leader_id=leader_id_of(answer.known),
-        leader_epoch=answer.known.epoch,
-        vote_granted=answer.is_granted,
-    )
-    return VoteResponse(
-        topics=[VoteResponseTopic(topic_name=CLUSTER_METADATA, partitions=[partition])],
-        node_endpoints=node_endpoints(NodeEndpoint, answer.known),
-    )
+def response_of(answer: VoteAnswer) -> Message:
+    return epoch_response(answer, KINDS, vote_granted=answer.is_granted)

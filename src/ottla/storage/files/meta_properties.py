@@ -7,7 +7,7 @@ crash leaves the complete old or new file. Kafka's counterparts: `MetaProperties
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 
 from ottla.base.errors import CorruptionError
@@ -65,6 +65,20 @@ def properties_of(file_system: FileSystem, directory: str) -> MetaProperties | N
         return read_meta_properties(file_system, path)
     copy = read_checksummed(file_system, join(directory, COPIED_META_PROPERTIES), _as_it_is)
     return None if copy is None else _parsed(path, copy)
+
+
+def first_properties(paths: Iterable[str], file_system: FileSystem) -> MetaProperties | None:
+    """The identity in the first directory that has one; opening the directories compares all of
+    them.
+    """
+    for path in paths:
+        try:
+            found = properties_of(file_system, path)
+        except (CorruptionError, OSError):
+            continue  # reported when the directory is opened
+        if found is not None:
+            return found
+    return None
 
 
 def write_meta_properties(
