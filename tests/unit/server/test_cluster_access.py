@@ -347,11 +347,13 @@ def test_rules_that_cannot_be_are_refused_alone(member: LonelyMember) -> None:
     refused = ErrorCode.INVALID_REQUEST
     slash = creation("a/b", resource_type=ResourceType.GROUP)
     unknown = creation("orders", operation=99)
-    assert create(member, slash, creation("orders"), unknown, creation(".")) == [
+    ranged = creation("orders", host="10.0.0.0/8")
+    assert create(member, slash, creation("orders"), unknown, creation("."), ranged) == [
         refused,
         0,
         refused,
         refused,
+        ErrorCode.UNSUPPORTED_VERSION,
     ]
     assert member.zookeeper.children("/kafka-acl/Group") == []
 

@@ -96,7 +96,7 @@ class ImageFollower:
         """
         broker = self._broker
         before = self._known
-        broker.image_store.follow(image)
+        broker.security.follow(image)
         self._replicas.image_followed()
         if changes.acls:
             broker.security.follow_rules(before.acls, _differing(before.acls, image.acls))

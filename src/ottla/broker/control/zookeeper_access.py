@@ -27,6 +27,7 @@ from ottla.broker.security.users import ScramUpsertion, altered_credentials
 from ottla.broker.waiting.rooms import Later
 from ottla.controller.acls import AclChanges, ChangedAcls
 from ottla.controller.settings import Change, Refusals
+from ottla.metadata.acl_hosts import check_host
 from ottla.metadata.acls import (
     Acl,
     AclFilter,
@@ -41,6 +42,7 @@ from ottla.zookeeper.paths import is_node_name, sanitized
 
 T = TypeVar("T")
 
+NO_LEVEL = 0
 ONE_PATTERN = (PatternType.LITERAL, PatternType.PREFIXED)
 
 # Access rules
@@ -50,12 +52,13 @@ def create_acls(membership: ZooKeeperMembership, acls: Sequence[Acl]) -> Later[S
     wanted: dict[ResourcePattern, list[Entry]] = turn_dict()
     places: list[ResourcePattern | ApiError] = turn_list()
     for pattern, entry in acls:
-        if is_node_name(pattern.name):
+        try:
+            _check(pattern, entry)
+        except ApiError as error:
+            places.append(error.without_traceback())
+        else:
             places.append(pattern)
             wanted.setdefault(pattern, []).append(entry)
-        else:
-            text = f"ACL binding contains invalid resource name: {pattern.name}"
-            places.append(ApiError(ErrorCode.INVALID_REQUEST, text))
     changes = turn_dict((place, partial(_add, new)) for place, new in wanted.items())
 
     def answered(results: AclChanges) -> Sequence[Outcome]:
@@ -64,6 +67,13 @@ def create_acls(membership: ZooKeeperMembership, acls: Sequence[Acl]) -> Later[S
         return [one if isinstance(one, ApiError) else None for one in found]
 
     return Later(membership.change_acls(changes), answered)
+
+
+def _check(pattern: ResourcePattern, entry: Entry) -> None:
+    if not is_node_name(pattern.name):
+        text = f"ACL binding contains invalid resource name: {pattern.name}"
+        raise ApiError(ErrorCode.INVALID_REQUEST, text)
+    check_host(entry.host, NO_LEVEL)
 
 
 def _add(new: list[Entry], known: Entries) -> Entries:

@@ -21,7 +21,10 @@ class AccessVerbs:
         self._security = access
 
     def create_acls(self, acls: "Sequence[Acl]") -> Sequence[Outcome]:
-        return [outcome_of(self._security.create_acls, acls)] * len(acls)
+        try:
+            return self._security.create_acls(acls)
+        except ApiError as error:
+            return [error.without_traceback()] * len(acls)
 
     def delete_acls(self, filters: "Sequence[AclFilter]") -> "Sequence[list[Acl] | ApiError]":
         try:

@@ -46,6 +46,10 @@ class Images(Protocol):
     @property
     def image(self) -> MetadataImage: ...
 
+    @property
+    def level(self) -> int:
+        """The `metadata.version` by which records have their versions."""
+
     def check_level(self, what: str, least: int) -> None:
         """Raises `ApiError` if the log's metadata.version is too old for a change."""
 

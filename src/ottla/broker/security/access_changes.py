@@ -15,6 +15,7 @@ from ottla.base.scram import ScramCredential
 from ottla.base.turns import in_turns, turn_dict, turn_list
 from ottla.broker.metadata.image_store import Decision, Images
 from ottla.broker.topics.storage_failures import storage_failures_answered
+from ottla.metadata.acl_hosts import check_host
 from ottla.metadata.acls import Acl, AclFilter, Entry, ResourcePattern
 from ottla.metadata.image import FIRST_WITH_SCRAM, FIRST_WITH_TOKENS, MetadataImage, merged
 from ottla.metadata.tokens import DelegationToken
@@ -46,8 +47,15 @@ class AccessChanges:
 
     # Access rules
 
-    def create_acls(self, acls: Sequence[Acl]) -> None:
-        """Adds rules; existing ones are not duplicated."""
+    def create_acls(self, acls: Sequence[Acl]) -> list[ApiError | None]:
+        """Adds rules; existing ones are not duplicated. Returns for each why it is refused."""
+        refusals: list[ApiError | None] = turn_list(
+            _refusal(one, self._metadata.level) for one in in_turns(acls)
+        )
+        self._add_acls(turn_list(one for one, no in zip(acls, refusals, strict=True) if no is None))
+        return refusals
+
+    def _add_acls(self, acls: Sequence[Acl]) -> None:
         added: list[Acl] = []
 
         def decide(image: MetadataImage) -> Decision | None:
@@ -152,6 +160,14 @@ class AccessChanges:
             return None
         self._metadata.check_level("delegation tokens", FIRST_WITH_TOKENS)
         return replace(image, tokens=merged(image.tokens, altered)), token_changes(altered)
+
+
+def _refusal(acl: Acl, level: int) -> ApiError | None:
+    try:
+        check_host(acl.entry.host, level)
+    except ApiError as error:
+        return error.without_traceback()
+    return None
 
 
 class _ChangedAcls:

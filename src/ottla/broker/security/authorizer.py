@@ -15,6 +15,7 @@ from ottla.base.addresses import canonical_host
 from ottla.base.errors import UnreadyError
 from ottla.base.principal import Principal
 from ottla.base.turns import PART_SIZE, freed_in_turns, in_turns, yield_turn
+from ottla.metadata.acl_hosts import SLASH, HostRanges, comparable_range
 from ottla.metadata.acls import (
     EVERYBODY,
     IMPLYING,
@@ -91,10 +92,13 @@ class Rules:
         }
         self.by_principal: dict[Kind, dict[Pattern, dict[str, str]]] = {}
         """The hosts of the rules of a principal, by their patterns."""
+        self.ranges = HostRanges()
 
     def put(self, pattern: ResourcePattern, entry: Entry) -> None:
         resource_type, pattern_type, name = pattern
         comparable = _comparable(entry)
+        if SLASH in entry.host and not self._has(pattern, entry):
+            self.ranges.put(comparable.host)
         if pattern_type is PatternType.PREFIXED:
             of_type = self.prefixed[resource_type]
             if name not in of_type:
@@ -108,6 +112,8 @@ class Rules:
 
     def drop(self, pattern: ResourcePattern, entry: Entry) -> None:
         resource_type, pattern_type, name = pattern
+        if SLASH in entry.host and self._has(pattern, entry):
+            self.ranges.drop(comparable_range(entry.host))
         if pattern_type is PatternType.PREFIXED:
             of_type = self.prefixed[resource_type]
             if _is_last(of_type, name, entry):
@@ -116,6 +122,12 @@ class Rules:
             _is_last(self.literal, (resource_type, name), entry)
         hosts = self.by_principal.get(_kind(resource_type, entry), {})
         _is_last(hosts, (pattern_type, name), entry.host)
+
+    def _has(self, pattern: ResourcePattern, entry: Entry) -> bool:
+        resource_type, pattern_type, name = pattern
+        if pattern_type is PatternType.PREFIXED:
+            return entry in self.prefixed[resource_type].get(name, ())
+        return entry in self.literal.get((resource_type, name), ())
 
     def _count_size(self, resource_type: ResourceType, size: int, change: int) -> None:
         counts = self._size_counts[resource_type]
@@ -149,7 +161,10 @@ class Authorizer:
         self.super_users: Final = super_users
         self.allows_without_acls: Final = allows_without_acls
         self._rules = Rules()
+        self._has_ranges = True
         self.known: Final[dict[Question, bool]] = {}
+        self._hosts: Final[dict[str, frozenset[str]]] = {}
+        """What the rules may have as the host of a client: its address, and what covers that."""
         self.revision = 0
         """Increases when the rules change."""
         self.is_complete = True
@@ -180,8 +195,17 @@ class Authorizer:
         self._rules.drop(pattern, entry)
         self._forget()
 
+    def read_ranges(self, has_ranges: bool) -> None:
+        """Whether hosts with a slash are ranges of addresses, or texts that are nobody's address:
+        that depends on the level of the cluster.
+        """
+        if has_ranges is not self._has_ranges:
+            self._has_ranges = has_ranges
+            self._forget()
+
     def _forget(self) -> None:
         self.known.clear()
+        self._hosts.clear()
         self.revision += 1
 
     def allows(
@@ -243,10 +267,11 @@ class Authorizer:
         if who in self.super_users:
             return BY_RANK
         covered, allowed = False, None
+        hosts = self._hosts_of(host)
         for pattern, entries in self._matching(resource_type, name):
             covered = True
             for given, entry in entries.items():
-                if not _is_for(entry, who, host):
+                if not _is_for(entry, who, hosts):
                     continue
                 if entry.permission is Permission.DENY:
                     if entry.operation in (operation, Operation.ALL):
@@ -258,6 +283,15 @@ class Authorizer:
         if covered:
             return NOT_NAMED
         return OPEN if self.allows_without_acls else NO_RULE
+
+    def _hosts_of(self, host: str) -> frozenset[str]:
+        known = self._hosts.get(host)
+        if known is None:
+            if len(self._hosts) >= MAX_REMEMBERED:
+                self._hosts.clear()
+            ranges = self._rules.ranges.containing(host) if self._has_ranges else ()
+            known = self._hosts[host] = frozenset((host, WILDCARD, *ranges))
+        return known
 
     def _matching(
         self, resource_type: ResourceType, name: str
@@ -296,7 +330,7 @@ class Authorizer:
         if who in self.super_users:
             return True
         denied = self._of(who, operation, resource_type, Permission.DENY)
-        hosts = (host, WILDCARD)
+        hosts = self._hosts_of(host)
         if _denies(denied, (PatternType.LITERAL, WILDCARD), hosts):
             return False
         if self.allows_without_acls:
@@ -348,11 +382,13 @@ def _is_last(kept: dict[Key, dict[Item, Item]], key: Key, item: Item) -> bool:
 
 def _comparable(entry: Entry) -> Entry:
     """Returns the rule with its host in the form that is used for clients' addresses."""
+    if SLASH in entry.host:
+        return entry._replace(host=comparable_range(entry.host))
     return entry._replace(host=canonical_host(entry.host)) if ":" in entry.host else entry
 
 
-def _is_for(entry: Entry, principal: str, host: str) -> bool:
-    return entry.principal in (principal, EVERYBODY) and entry.host in (host, WILDCARD)
+def _is_for(entry: Entry, principal: str, hosts: frozenset[str]) -> bool:
+    return entry.principal in (principal, EVERYBODY) and entry.host in hosts
 
 
 def _covers(entry: Entry, operation: Operation) -> bool:
@@ -361,7 +397,7 @@ def _covers(entry: Entry, operation: Operation) -> bool:
 
 
 def _denies(
-    denied: Sequence[dict[Pattern, dict[str, str]]], pattern: Pattern, hosts: tuple[str, str]
+    denied: Sequence[dict[Pattern, dict[str, str]]], pattern: Pattern, hosts: frozenset[str]
 ) -> bool:
     return any(host in hosts for rules in denied for host in rules.get(pattern, NO_HOSTS).values())
 
@@ -382,7 +418,7 @@ def _is_under(
     allowed: Pattern,
     denied: Sequence[dict[Pattern, dict[str, str]]],
     denied_sizes: Collection[int],
-    hosts: tuple[str, str],
+    hosts: frozenset[str],
 ) -> bool:
     """Whether a denial covers all resources of an allowance; `denied_sizes` are those of denied
     prefixes.

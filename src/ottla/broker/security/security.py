@@ -18,6 +18,7 @@ from ottla.broker.security.access_changes import AccessChanges, denials_first, d
 from ottla.broker.security.authorizer import Authorizer
 from ottla.broker.security.token_secrets import token_credential, token_hmac
 from ottla.config.security import SecurityConfig
+from ottla.metadata.acl_hosts import FIRST_WITH_RANGES
 from ottla.metadata.acls import Acl, ResourcePattern
 from ottla.metadata.image import Acls, MetadataImage
 from ottla.metadata.tokens import DelegationToken
@@ -54,10 +55,16 @@ class Security(AccessChanges):
                 config.super_user_names,
                 allows_without_acls=config.allow_everyone_if_no_acl_found,
             )
+            self._follow_level()
 
     def follow(self, image: MetadataImage) -> None:
         """Applies what the cluster has; rules are applied by `follow_rules`."""
         self._store.follow(image)
+        self._follow_level()
+
+    def _follow_level(self) -> None:
+        if self.authorizer is not None:
+            self.authorizer.read_ranges(self.image.level >= FIRST_WITH_RANGES)
 
     def await_rules(self) -> None:
         """Lets nobody but super users do anything until `rules_are_known`."""
@@ -80,11 +87,15 @@ class Security(AccessChanges):
         self._follow_acls(gone, denials_last)
 
     def adopt(self, credentials: Credentials, acls: Sequence[Acl], tokens: Tokens) -> None:
-        """Adds another cluster's users, rules and tokens; existing passwords and tokens stay."""
+        """Adds another cluster's users, rules and tokens; existing passwords and tokens stay.
+
+        Its rules are taken as they are, also with hosts that are no addresses: there they have no
+        effect either.
+        """
         self._change(
             lambda image: self._with_credentials(image, _new_among(credentials, image.credentials))
         )
-        self.create_acls(acls)
+        self._add_acls(acls)
         self._change(lambda image: self._with_tokens(image, _new_among(tokens, image.tokens)))
 
     # Access rules

@@ -30,7 +30,11 @@ resource_options = with_options(
 )
 
 
-host_option = click.option("--host", metavar="ADDRESS", help="Host of the client; * is every host.")
+host_option = click.option(
+    "--host",
+    metavar="ADDRESS",
+    help="Address of the client, or a range of them such as 10.0.0.0/8; * is every host.",
+)
 
 
 @click.command(

@@ -237,6 +237,28 @@ def test_access_rules_users_and_tokens_are_decided_as_by_a_broker_alone():
     _check_is_replayed(quorum)
 
 
+@pytest.mark.parametrize("level", [31, 32])
+def test_ranges_of_addresses_in_rules_are_refused_one_by_one_where_the_level_has_none(level):
+    quorum = _quorum(**{METADATA_VERSION: level})
+    entry = Entry("User:a", "10.0.0.0/8", Operation.READ, Permission.DENY)
+    ranged = Acl(ResourcePattern(ResourceType.TOPIC, PatternType.LITERAL, "t"), entry)
+
+    first, refusal = quorum.controller.create_acls([ACL, ranged])
+
+    assert first is None
+    if level == 32:
+        assert refusal is None
+    else:
+        assert refusal is not None
+        assert refusal.code is ErrorCode.UNSUPPORTED_VERSION
+        assert "from metadata.version 32 (4.4-IV1) on" in refusal.message
+    assert set(quorum.controller.image.all_acls()) == {ACL} | ({ranged} if level == 32 else set())
+    _check_is_replayed(quorum)
+    assert quorum.controller.delete_acls([AclFilter(host="10.0.0.0/8")]) == [
+        [ranged] if level == 32 else []
+    ]
+
+
 def test_a_level_without_users_refuses_them():
     quorum = AloneInQuorum(levels(metadata_version=7))
     user = ScramUpsertion(

@@ -79,6 +79,13 @@ def allows(
         ([acl(), acl(permission=DENY, principal="User:bob")], True),
         ([acl(), acl(permission=DENY, host="10.0.0.8")], True),
         ([acl(), acl(permission=DENY, operation=Operation.WRITE)], True),
+        ([acl(host="10.0.0.0/24")], True),
+        ([acl(host="10.0.0.0/29")], False),
+        ([acl(host="fd00::/8")], False),
+        ([acl(host="10.0.0.0/33")], False),
+        ([acl(), acl(permission=DENY, host="10.0.0.77/24")], False),
+        ([acl(host="10.0.0.0/8"), acl(permission=DENY, host="10.0.0.8/31")], False),
+        ([acl(host="10.0.0.9"), acl(permission=DENY, host="10.0.1.0/24")], True),
     ],
 )
 def test_a_rule_counts_for_whom_and_what_it_names(acls: list[Acl], expected: bool) -> None:
@@ -135,6 +142,36 @@ def test_the_rule_that_decides_is_named_as_it_was_given() -> None:
     given = acl(host="0:0:0:0:0:0:0:1")
     authorizer = Authorizer([given], frozenset(), allows_without_acls=False)
     assert authorizer.rule(ANA, "::1", Operation.READ, T, "orders").rule == given
+
+
+def test_ranges_come_and_go_with_the_rules_that_have_them() -> None:
+    one, same = acl(host="10.1.0.0/8"), acl("ord", pattern_type=PREFIXED, host="10.0.0.0/8")
+    authorizer = Authorizer([one], frozenset(), allows_without_acls=False)
+    question = (ANA, "10.9.9.9", Operation.READ, T, "orders")
+    assert authorizer.rule(*question).rule == one
+    assert authorizer.allows_any(*question[:4])
+    authorizer.put(*one)
+    authorizer.put(*same)
+    authorizer.drop(*one)
+    assert authorizer.allows(*question)
+    assert authorizer.rule(*question).rule == same
+    denial = acl("ord", pattern_type=PREFIXED, permission=DENY, host="10.9.0.0/16")
+    authorizer.put(*denial)
+    assert not authorizer.allows(*question)
+    assert not authorizer.allows_any(*question[:4])
+    assert authorizer.allows(ANA, "10.8.9.9", *question[2:])
+    authorizer.drop(*denial)
+    authorizer.drop(*same)
+    assert not authorizer.allows(*question)
+
+
+def test_before_there_were_ranges_a_host_with_a_slash_is_nobody() -> None:
+    authorizer = Authorizer([acl(host="10.0.0.0/8")], frozenset(), allows_without_acls=False)
+    question = (ANA, "10.9.9.9", Operation.READ, T, "orders")
+    authorizer.read_ranges(False)
+    assert not authorizer.allows(*question)
+    authorizer.read_ranges(True)
+    assert authorizer.allows(*question)
 
 
 def test_decisions_change_with_the_rules() -> None:

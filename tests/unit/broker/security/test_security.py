@@ -1,7 +1,10 @@
 """Access rules that several requests change at the same time."""
 
+from dataclasses import replace
 from itertools import count
 
+from ottla.base.error_codes import ErrorCode
+from ottla.base.principal import Principal
 from ottla.base.turns import CURRENT, Turn, at_once
 from ottla.metadata.acls import (
     Acl,
@@ -13,17 +16,36 @@ from ottla.metadata.acls import (
     ResourcePattern,
     ResourceType,
 )
+from ottla.metadata.image import METADATA_VERSION
 from ottla.testing import FakeFileSystem
 from tests.support.brokers import open_broker
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
-def rule(topic: str, principal: str = "User:ana") -> Acl:
+def rule(topic: str, principal: str = "User:ana", host: str = "*") -> Acl:
     return Acl(
         ResourcePattern(ResourceType.TOPIC, PatternType.LITERAL, topic),
-        Entry(principal, "*", Operation.READ, Permission.ALLOW),
+        Entry(principal, host, Operation.READ, Permission.ALLOW),
     )
+
+
+def test_ranges_of_addresses_count_from_the_level_on_that_has_them() -> None:
+    security = open_broker(FakeFileSystem(), authorizer_class_name=AUTHORIZER).security
+    ranged = rule("a", host="10.0.0.0/8")
+    refusals = security.create_acls([rule("b"), ranged])
+    assert refusals[0] is None
+    assert refusals[1] is not None
+    assert refusals[1].code == ErrorCode.UNSUPPORTED_VERSION
+    assert "10.0.0.0/8" in str(refusals[1].message), "a broker alone is at 3.9's level"
+    assert list(security.image.all_acls()) == [rule("b")]
+
+    security.adopt({}, [ranged], {})
+    assert security.authorizer is not None
+    question = (Principal("User", "ana"), "10.1.1.1", Operation.READ, ResourceType.TOPIC, "a")
+    for level, is_allowed in ((31, False), (32, True), (31, False)):
+        security.follow(replace(security.image, features={METADATA_VERSION: level}))
+        assert security.authorizer.allows(*question) is is_allowed, level
 
 
 def test_a_rule_that_comes_while_others_are_looked_through_is_kept_or_removed_with_them() -> None:
