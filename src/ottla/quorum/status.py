@@ -18,7 +18,8 @@ class QuorumStatus:
 
     `committed_offset` is how far the image is. `observer_count` is known to a leader only.
     `election_latency_ms` is what the last election took until a leader was known here, `None` if
-    there was none, and `election_reason` why this node has stood for it.
+    there was none, and `election_reason` why this node has stood for it. `new_leader_count` is how
+    often another leader was known here.
     """
 
     state: str
@@ -32,6 +33,7 @@ class QuorumStatus:
     voter_count: int = 0
     observer_count: int = 0
     is_active_controller: bool = False
+    new_leader_count: int = 0
     election_latency_ms: float | None = None
     election_reason: str = ""
 
@@ -42,6 +44,9 @@ class ElectionNotes:
     def __init__(self) -> None:
         self.reason = ""
         self.latency_ms: float | None = None
+        self.leader_count = 0
+        self._led_epoch = -1
+        """The last epoch whose leader was known."""
         self._began_ms: float | None = None
         self._role: Role | None = None
         self._ended: tuple[int, int] | None = None
@@ -56,6 +61,7 @@ class ElectionNotes:
         if before is role:
             return
         if isinstance(role, Leader | Follower):
+            self._count(role.epoch)
             if isinstance(role, Leader) and not isinstance(before, Prospective | Candidate):
                 self.reason, self._began_ms = self._why(before), at.monotonic_ms
             if self._began_ms is not None:
@@ -63,6 +69,11 @@ class ElectionNotes:
                 self._began_ms = None
         elif isinstance(role, Prospective | Candidate) and self._began_ms is None:
             self.reason, self._began_ms = self._why(before), at.monotonic_ms
+
+    def _count(self, epoch: int) -> None:
+        """An epoch has one leader, which a node may lose and find again."""
+        self.leader_count += epoch != self._led_epoch
+        self._led_epoch = epoch
 
     def _why(self, before: Role | None) -> str:
         match before:
@@ -99,6 +110,7 @@ def status_of(quorum: Quorum, notes: ElectionNotes, committed_offset: int) -> Qu
         committed_offset=committed_offset,
         voter_count=len(node.voters),
         observer_count=observer_count,
+        new_leader_count=notes.leader_count,
         election_latency_ms=notes.latency_ms,
         election_reason=notes.reason,
     )

@@ -605,6 +605,12 @@ SECTIONS = (
                 "The offset after the last record that this node's image has.",
                 "broker-metadata-metrics last-applied-record-offset",
             ),
+            counter(
+                "quorum_new_leaders",
+                NONE,
+                "How often this node has heard of another leader of the quorum, or has become it.",
+                "KafkaController NewActiveControllersCount",
+            ),
             gauge(
                 "quorum_voters",
                 NONE,
@@ -623,6 +629,47 @@ SECTIONS = (
                 "How long it took until a leader was known in the last election for which this "
                 "node stood, and why it stood.",
                 "raft-metrics election-latency-max",
+            ),
+        ),
+    ),
+    Section(
+        "The cluster, of a controller of a KRaft cluster",
+        (
+            gauge(
+                "cluster_active_brokers",
+                NONE,
+                "Brokers that are registered and not fenced.",
+                "KafkaController ActiveBrokerCount",
+            ),
+            gauge(
+                "cluster_fenced_brokers",
+                NONE,
+                "Brokers that are registered and fenced: they are down, or starting.",
+                "KafkaController FencedBrokerCount",
+            ),
+            gauge(
+                "cluster_topics",
+                NONE,
+                "Topics of the cluster, internal ones included.",
+                "KafkaController GlobalTopicCount",
+            ),
+            gauge(
+                "cluster_partitions",
+                NONE,
+                "Partitions of the cluster, internal ones included.",
+                "KafkaController GlobalPartitionCount",
+            ),
+            gauge(
+                "cluster_offline_partitions",
+                NONE,
+                "Partitions of the cluster that have no leader.",
+                "KafkaController OfflinePartitionsCount",
+            ),
+            gauge(
+                "cluster_not_preferred_partitions",
+                NONE,
+                "Partitions that are not led by the first of their replicas.",
+                "KafkaController PreferredReplicaImbalanceCount",
             ),
         ),
     ),

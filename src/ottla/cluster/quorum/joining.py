@@ -134,7 +134,7 @@ class QuorumBroker:
         self._epoch: int | None = None
         """The broker's, once it is registered."""
         self.membership: QuorumMembership[ActiveController] = QuorumMembership(
-            lambda: self._leader_id() == self.node_id, lambda: self._parts
+            lambda: self._is_active_controller, lambda: self._parts
         )
 
     @property
@@ -149,6 +149,10 @@ class QuorumBroker:
     def _parts(self) -> RunningNode:
         assert self._running is not None, "call start first"
         return self._running
+
+    @property
+    def _is_active_controller(self) -> bool:
+        return self._running is not None and self._running.quorum.status().is_active_controller
 
     def _known_leader(self) -> Known:
         return Known(0) if self._running is None else self._running.quorum.leader

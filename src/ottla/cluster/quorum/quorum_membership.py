@@ -56,15 +56,15 @@ class QuorumMembership(CommonMembership, Generic[ControllerT]):
     """`running` is available once the node listens, which is before the first request."""
 
     def __init__(
-        self, is_leading: Callable[[], bool], running: Callable[[], InQuorum[ControllerT]]
+        self, is_active: Callable[[], bool], running: Callable[[], InQuorum[ControllerT]]
     ) -> None:
         super().__init__(running)
-        self._is_leading = is_leading
+        self._is_active = is_active
         self._running = running
 
     @property
     def is_controller(self) -> bool:
-        return self._is_leading()
+        return self._is_active()
 
     def receive(self, request: Request) -> Waiting[Response]:
         waiting: Waiting[Response] = Waiting()

@@ -92,7 +92,10 @@ def test_a_killed_leader_takes_nothing_with_it_that_was_acknowledged(quorum: Quo
     assert second is not first
     first.start()
     quorum.await_topics(*names)
-    assert f"nothing was heard of leader {first.id}" in second.thread.status().election_reason
+    status = second.thread.status()
+    assert f"nothing was heard of leader {first.id}" in status.election_reason
+    assert status.is_active_controller
+    assert status.new_leader_count >= 2
     assert first.thread.status().state == "follower"
 
 

@@ -290,7 +290,7 @@ class BrokerCollector:
 
         is_controller = self._broker.membership.is_controller
         families.add("ottla_active_controllers", (), int(is_controller))
-        collect_quorum(self._broker, families)
+        yield from collect_quorum(self._broker, families)
         families.add("ottla_leader_partitions", (), counts["leader"])
         families.add("ottla_under_replicated_partitions", (), counts["under_replicated"])
         families.add("ottla_under_min_isr_partitions", (), counts["under_min_isr"])
