@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ottla.cli.metrics.names import SECTIONS, Kind, MetricName
+from ottla.cli.metrics.kinds import Kind, MetricName
+from ottla.cli.metrics.names import SECTIONS
 
 DOCS = Path(__file__).resolve().parent
 PAGE = DOCS / "metrics.md"

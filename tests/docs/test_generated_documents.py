@@ -6,7 +6,8 @@ from pathlib import Path
 from docs.generate import COMPATIBILITY, CONFIGURATION, api_table, configuration
 
 from docs import commands, metrics, pictures, python_api, typed_settings
-from ottla.cli.metrics.names import METRICS, Kind
+from ottla.cli.metrics.kinds import Kind
+from ottla.cli.metrics.names import METRICS
 from ottla.config.broker import broker_settings
 from ottla.config.setting import settings_of
 from ottla.config.topic import TopicConfig

@@ -15,7 +15,7 @@ from ottla.config.cluster import CLUSTER_SETTINGS, ZOOKEEPER_SETTINGS, ClusterCo
 from ottla.config.connections import connection_overrides
 from ottla.config.cross_checks import check_broker
 from ottla.config.kafka_version import honours_old_formats, magic_of, release_of
-from ottla.config.quorum import QUORUM_SETTINGS
+from ottla.config.quorum import FIRST_NODE_ID, QUORUM_SETTINGS, is_listener
 from ottla.config.security import LISTENER_PREFIX, jaas_setting
 from ottla.config.setting import (
     INT64_MAX,
@@ -398,6 +398,19 @@ class BrokerConfig(ClusterConfig):
             message = f"broker.id={self.broker_id}: must be the same as node.id={self.node_id}"
             raise SettingError("broker.id", message, message)
         return wanted.pop() if wanted else None
+
+    @property
+    def has_other_nodes(self) -> bool:
+        """Whether a node of a KRaft cluster is not all of it: it has one role, or the settings
+        name a node that is not known to be this one. Raises `SettingError`.
+        """
+        if not self.is_quorate or not (self.has_broker_role and self.has_controller_role):
+            return self.is_quorate
+        if self.controller_quorum_voters:
+            own_id = FIRST_NODE_ID if self.wanted_node_id is None else self.wanted_node_id
+            return any(one.id != own_id for one in self.voters)
+        own = *self.listeners, *self.advertised_listeners
+        return not all(is_listener(one, own) for one in self.bootstrap_controllers)
 
     def given_to(self, listener: str) -> dict[str, str]:
         """Returns the texts of a listener's own settings, by the names that all listeners share."""

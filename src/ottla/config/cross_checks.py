@@ -45,11 +45,20 @@ def check_broker(config: "BrokerConfig") -> None:
         if name in THREADS:
             _thread_count(name, text)
     check_tiering(config)
+    if config.is_quorate:
+        _check_quorum(config)
     _check_replicas(config)
     _check_required_acks(config)
     if config.max_connections_per_ip == 0 and not config.max_connections_per_ip_overrides:
         name = "max.connections.per.ip"
         raise _error(name, f"{name} can be set to zero only if {name}.overrides property is set.")
+
+
+def _check_quorum(config: "BrokerConfig") -> None:
+    roles = config.process_roles
+    if len(set(roles)) < len(roles):
+        raise _error("process.roles", f"process.roles={','.join(roles)}: a role is named twice")
+    _ = config.voters, config.bootstrap_controllers  # raise for what cannot be read
 
 
 def _check_replicas(config: "BrokerConfig") -> None:

@@ -76,8 +76,6 @@ def controller_listeners(config: BrokerConfig) -> list[Listener]:
     if not config.is_quorate:
         return []
     names, given = list(_controller_names(config)), ",".join(config.controller_listener_names)
-    if not names:
-        raise _error(CONTROLLERS, given, "must name the listeners of controllers: CONTROLLER")
     found = _listeners(config)
     if not config.has_controller_role:
         here = [name for name in names if name in found]
@@ -104,14 +102,17 @@ def controller_protocol(config: BrokerConfig) -> Listener:
     """The listener by which controllers are reached, the first of controller.listener.names; its
     address is of no matter. Raises `SettingError`.
     """
-    (name, *_) = [*_controller_names(config)] or [PLAINTEXT]
+    (name, *_) = _controller_names(config)
     protocol = _protocols(config).get(name)
     if protocol is None:
-        raise _error(CONTROLLERS, name, f"listener.security.protocol.map does not know {name}")
+        raise _error(CONTROLLERS, name, _unmapped(name))
     return Listener(name=name, address=("", 0), protocol=protocol)
 
 
 def _controller_names(config: BrokerConfig) -> dict[str, None]:
+    """Raises `SettingError` for a node of a KRaft cluster that has none."""
+    if config.is_quorate and not config.controller_listener_names:
+        raise _error(CONTROLLERS, "", "must name the listeners of controllers: CONTROLLER")
     return dict.fromkeys(name.upper() for name in config.controller_listener_names)
 
 
@@ -131,7 +132,7 @@ def _listeners(config: BrokerConfig) -> dict[str, Listener]:
             raise _error("listeners", text, f"{name} is named twice")
         protocol = protocols.get(name)
         if protocol is None:
-            raise _error("listeners", text, f"listener.security.protocol.map does not know {name}")
+            raise _error("listeners", text, _unmapped(name))
         listener = Listener(
             name=name,
             address=(address[0] or EVERY_ADDRESS, address[1]),
@@ -255,6 +256,10 @@ def _protocols(config: BrokerConfig) -> dict[str, str]:
         # As in Kafka: a controller's listener needs no row where all are of the default map.
         protocols = {**dict.fromkeys(_controller_names(config), PLAINTEXT), **protocols}
     return protocols
+
+
+def _unmapped(name: str) -> str:
+    return f"listener.security.protocol.map does not know {name}; add {name}:PLAINTEXT, or another"
 
 
 def _parse(setting: str, text: str) -> tuple[str, Address]:

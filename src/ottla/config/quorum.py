@@ -4,6 +4,7 @@ They have no effect without `process.roles`. Kafka's counterparts: `KRaftConfigs
 `MetadataLogConfig`.
 """
 
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from ottla.base.addresses import Address
@@ -15,6 +16,11 @@ from ottla.config.setting import SettingError, setting, settings_of
 BROKER: Final = "broker"
 CONTROLLER: Final = "controller"
 MAX_PORT: Final = 65535
+FIRST_NODE_ID: Final = 1
+"""Of a node that is a cluster by itself, and that nobody has given an id."""
+
+HERE: Final = frozenset({"", "0.0.0.0", "::", "127.0.0.1", "::1"})
+VOTER_EXAMPLE: Final = "must look like 1@host:9093"
 
 _PLACE = lazy_pattern(r"(\[[0-9a-fA-F:.%]+\]|[^\[\]:/@]+):([0-9]{1,5})")
 _VOTER = lazy_pattern(r"([0-9]+)@(.+)")
@@ -227,21 +233,14 @@ class QuorumConfig(ReplicationConfig):
         return CONTROLLER in self.process_roles
 
     @property
-    def has_other_nodes(self) -> bool:
-        """Whether the settings name nodes beside this one."""
-        named = self.controller_quorum_voters or self.controller_quorum_bootstrap_servers
-        has_both = self.has_broker_role and self.has_controller_role
-        return self.is_quorate and (len(named) > 1 or not has_both)
-
-    @property
     def voters(self) -> list[QuorumVoter]:
         """The voters of a static quorum, in the given order; raises `SettingError`."""
         name, found = "controller.quorum.voters", []
         for text in self.controller_quorum_voters:
             match = _VOTER.fullmatch(text)
             if match is None:
-                raise _error(name, text, "must look like 1@host:9093")
-            found.append(QuorumVoter(int(match[1]), _address(name, match[2])))
+                raise _error(name, text, VOTER_EXAMPLE)
+            found.append(QuorumVoter(int(match[1]), _address(name, text, match[2], VOTER_EXAMPLE)))
         if len({one.id for one in found}) < len(found):
             raise _error(name, ",".join(self.controller_quorum_voters), "a node is named twice")
         return found
@@ -250,13 +249,29 @@ class QuorumConfig(ReplicationConfig):
     def bootstrap_controllers(self) -> list[Address]:
         """Where the quorum is asked first; raises `SettingError`."""
         name = "controller.quorum.bootstrap.servers"
-        return [_address(name, text) for text in self.controller_quorum_bootstrap_servers]
+        return [
+            _address(name, text, text, "must look like host:9093")
+            for text in self.controller_quorum_bootstrap_servers
+        ]
 
 
-def _address(name: str, text: str) -> Address:
-    match = _PLACE.fullmatch(text)
-    if match is None or int(match[2]) > MAX_PORT:
-        raise _error(name, text, "must look like host:9093")
+def is_listener(address: Address, listeners: Iterable[str]) -> bool:
+    """Whether an address is that of a listener, each as in the settings; a listener on all
+    addresses has this machine's.
+    """
+    places = (text.rpartition("/")[2].rpartition(":") for text in listeners)
+    own = {(_one_name(host.strip("[]")), port) for host, _, port in places}
+    return (_one_name(address[0]), str(address[1])) in own
+
+
+def _one_name(host: str) -> str:
+    return "localhost" if host in HERE else host
+
+
+def _address(name: str, text: str, place: str, reason: str) -> Address:
+    match = _PLACE.fullmatch(place)
+    if match is None or not 0 < int(match[2]) <= MAX_PORT:
+        raise _error(name, text, reason)
     return match[1].strip("[]"), int(match[2])
 
 

@@ -71,12 +71,45 @@ def test_voters_are_named_by_id_and_address() -> None:
     assert config.voters == [(1, ("a", 9093)), (2, ("::1", 9094))]
 
 
-@pytest.mark.parametrize("text", ["a:9093", "1@a", "1@a:70000", "1@a:1,1@b:2", "x@a:1"])
+@pytest.mark.parametrize("text", ["a:9093", "1@a", "1@a:70000", "1@a:0", "1@a:1,1@b:2", "x@a:1"])
 def test_voters_that_cannot_be_read_are_refused(text: str) -> None:
-    with pytest.raises(SettingError, match=r"controller\.quorum\.voters="):
-        broker_config({"controller.quorum.voters": text}).voters  # noqa: B018
+    with pytest.raises(SettingError, match=rf"controller\.quorum\.voters={text}: "):
+        broker_config({**BOTH, "controller.quorum.voters": text})
 
 
 def test_controllers_to_ask_first_are_addresses() -> None:
     config = broker_config({"controller.quorum.bootstrap.servers": "a:1, b:2"})
     assert config.bootstrap_controllers == [("a", 1), ("b", 2)]
+
+
+def test_a_role_is_named_once() -> None:
+    with pytest.raises(SettingError, match=r"process\.roles=broker,broker: a role is named twice"):
+        broker_config({**BOTH, "process.roles": "broker,broker"})
+
+
+@pytest.mark.parametrize(
+    ("given", "has_others"),
+    [
+        ({}, False),
+        ({"process.roles": "controller"}, True),
+        ({"controller.quorum.voters": "1@anywhere:1"}, False),
+        ({"controller.quorum.voters": "2@a:2"}, True),
+        ({"controller.quorum.voters": "2@a:2", "node.id": "2"}, False),
+        ({"controller.quorum.bootstrap.servers": "localhost:9093"}, False),
+        ({"controller.quorum.bootstrap.servers": "localhost:9094"}, True),
+        ({"controller.quorum.bootstrap.servers": "elsewhere:9093"}, True),
+        ({"controller.quorum.bootstrap.servers": "localhost:9093,localhost:9094"}, True),
+        (
+            {
+                "controller.quorum.bootstrap.servers": "c:1",
+                "advertised.listeners": "PLAINTEXT://b:1,CONTROLLER://c:1",
+            },
+            False,
+        ),
+    ],
+)
+def test_one_named_node_is_another_unless_it_is_known_to_be_this_one(
+    given: dict[str, str], has_others: bool
+) -> None:
+    listeners = {"listeners": "PLAINTEXT://:9092,CONTROLLER://:9093"}
+    assert broker_config({**BOTH, **listeners, **given}).has_other_nodes is has_others

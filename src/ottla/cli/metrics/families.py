@@ -9,7 +9,8 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from ottla.cli.metrics.names import METRICS, Kind, MetricName
+from ottla.cli.metrics.kinds import Kind, MetricName
+from ottla.cli.metrics.names import METRICS
 from ottla.server.dispatching.request_counts import BOUNDS_MS, Histogram
 
 if TYPE_CHECKING:

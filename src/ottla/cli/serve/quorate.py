@@ -26,6 +26,7 @@ from ottla.config.listeners import (
     controller_protocol,
     inter_broker_listener,
 )
+from ottla.config.quorum import FIRST_NODE_ID
 from ottla.config.setting import SettingError
 from ottla.runtime.opening import InCluster, new_cluster_id, new_id, open_member
 from ottla.storage.files.meta_properties import first_properties
@@ -38,9 +39,6 @@ logger = logging.getLogger(__name__)
 
 PATIENCE_S = 10.0
 """How long a broker waits for controllers before it says that it listens."""
-
-NEW_NODE_ID = 1
-"""Of a node that is a cluster by itself, and that nobody has given an id."""
 
 
 class Quorate:
@@ -221,7 +219,7 @@ def _format_if_new(config: BrokerConfig, paths: Sequence[str], clock: Clock) -> 
         )
     node_id = config.wanted_node_id
     options = FormatOptions(
-        node_id=NEW_NODE_ID if node_id is None else node_id,
+        node_id=FIRST_NODE_ID if node_id is None else node_id,
         cluster_id=new_cluster_id(),
         records=feature_records(new_features()),
         now_ms=clock.now_ms(),

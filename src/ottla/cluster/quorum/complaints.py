@@ -24,6 +24,7 @@ class Complaints:
         self._complain = complain
         self._silent = silent
         self._refused_answer = self._refused_office = ""
+        self._is_leading = False
         self._leaderless_ms: float | None = None
         """Since when nobody has led."""
         self._is_told = False
@@ -65,12 +66,16 @@ class Complaints:
             self._refused_office = reason
             self._complain(f"this node cannot be the controller: {reason}")
 
-    def leader_changed(self, quorum: Quorum, effect: LeaderChanged, former: Known) -> None:
-        """`former` is what was known before."""
-        node = quorum.node
+    def leader_changed(
+        self, quorum: Quorum, effect: LeaderChanged, former: Known, reason: str
+    ) -> None:
+        """`former` is what was known before, and `reason` why this node has stood for election."""
+        node, was_leading = quorum.node, self._is_leading
+        self._is_leading = effect.leader_id == node.own_id
         if effect.leader_id is not None:
-            logger.info("node %d leads epoch %d of the quorum", effect.leader_id, effect.epoch)
-        elif former.leader_id == node.own_id:
+            line = f"node {effect.leader_id} leads epoch {effect.epoch} of the quorum"
+            logger.info("%s", f"{line}: {reason}" if self._is_leading else line)
+        elif was_leading:
             reason = "too few of the others have fetched from it in time"
             if effect.epoch > former.epoch:
                 reason = f"epoch {effect.epoch} has begun"

@@ -392,8 +392,9 @@ class QuorumThread(Generic[ControllerT]):
     def _act(self, call: Callable[[Timestamps], list[Effect]]) -> None:
         """An input of the machine; its effects are carried out before the next."""
         at = self._now()
-        self._carry_out(call(at))
+        effects = call(at)
         self._notes.look(self._quorum.role, at)
+        self._carry_out(effects)
 
     def _carry_out(self, effects: Sequence[Effect]) -> None:
         parts = self._parts
@@ -484,7 +485,7 @@ class QuorumThread(Generic[ControllerT]):
         self._post(_Input(run, nothing))
 
     def _leader_changed(self, effect: LeaderChanged) -> None:
-        self._complaints.leader_changed(self._quorum, effect, self._leader)
+        self._complaints.leader_changed(self._quorum, effect, self._leader, self._notes.reason)
         self._leader = self._quorum.node.known()
         self._has_news = True
         if self._controller is not None:

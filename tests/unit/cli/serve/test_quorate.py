@@ -46,3 +46,13 @@ def test_what_ends_a_node_is_said_once_when_it_has_stopped(
     with pytest.raises(UserError, match="levels that nobody knows"):
         one.close()
     assert not [each for each in caplog.records if each.levelname in ("WARNING", "ERROR")]
+
+
+def test_a_new_node_whose_settings_name_another_makes_no_cluster_of_its_own(
+    tmp_path: Path,
+) -> None:
+    given = {**ROLES, "controller.quorum.bootstrap.servers": "127.0.0.1:9193"}
+    paths = [str(tmp_path)]
+    with pytest.raises(UserError, match="not formatted for a KRaft cluster"):
+        Quorate(broker_config({**given, "log.dirs": paths[0]}), paths, SystemClock())
+    assert not (tmp_path / META_PROPERTIES).exists()

@@ -75,6 +75,21 @@ def test_a_leader_says_why_it_leads_no_longer(
 ) -> None:
     complaints = Complaints(print, dict)
     complaints.gives_up = gives_up
+    complaints.leader_changed(started(), LeaderChanged(3, 1), Known(2), "")
     with caplog.at_level(logging.INFO, logger="ottla"):
-        complaints.leader_changed(started(), effect, Known(3, 1))
+        complaints.leader_changed(started(), effect, Known(3, 1), "")
     assert [one.getMessage().endswith(line) for one in caplog.records] == [True]
+
+
+def test_a_node_that_is_elected_says_why_it_has_stood_and_one_that_has_led_before_is_quiet(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    complaints = Complaints(print, dict)
+    with caplog.at_level(logging.INFO, logger="ottla"):
+        complaints.leader_changed(started(), LeaderChanged(3, None), Known(3, 1), "it has started")
+        complaints.leader_changed(started(), LeaderChanged(4, 1), Known(3), "it has started")
+        complaints.leader_changed(started(), LeaderChanged(5, 2), Known(4, 1), "it has started")
+    assert [one.getMessage() for one in caplog.records] == [
+        "node 1 leads epoch 4 of the quorum: it has started",
+        "node 2 leads epoch 5 of the quorum",
+    ]
