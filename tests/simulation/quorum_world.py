@@ -357,6 +357,26 @@ class World:
         self.sync_times_ms = self.chance.choice(((0,), (0, 0, 1, 20), (0, 5, 50, 500)))
         self.hurry_ms = self.chance.choice((150, 400, 1000))
         """Something happens about every half of it."""
+        self.rest_ms = 1500
+        """About twice the time between two changes of the voters."""
+        self.deeds: tuple[Callable[[Process], None], ...] = (
+            self._crash,
+            self._crash_and_start,
+            self._black_out,
+            self._start,
+            self._start,
+            self._start,
+            self._pause,
+            self._isolate_leader,
+            self._cut,
+            self._heal,
+            self._heal,
+            self._jump,
+            self._snapshot,
+            self._lose_state,
+            self._shut_down,
+            self._move,
+        )
         self.is_calm = False
         self.cut: set[frozenset[int]] = set()
         self.one_way: set[tuple[int, int]] = set()
@@ -467,25 +487,7 @@ class World:
             return
         self.at(self.chance.random() * self.hurry_ms, self._chaos)
         one = self.chance.choice(list(self.processes.values()))
-        deeds = (
-            self._crash,
-            self._crash_and_start,
-            self._black_out,
-            self._start,
-            self._start,
-            self._start,
-            self._pause,
-            self._isolate_leader,
-            self._cut,
-            self._heal,
-            self._heal,
-            self._jump,
-            self._snapshot,
-            self._lose_state,
-            self._shut_down,
-            self._move,
-        )
-        self.chance.choice(deeds)(one)
+        self.chance.choice(self.deeds)(one)
 
     def _crash(self, one: Process) -> None:
         if one.is_up:
@@ -573,7 +575,7 @@ class World:
     def _administer(self) -> None:
         if self.is_calm:
             return
-        self.at(200 + self.chance.random() * 1500, self._administer)
+        self.at(200 + self.chance.random() * self.rest_ms, self._administer)
         leader = self._leader()
         if leader is None:
             return

@@ -22,7 +22,8 @@ pytestmark = pytest.mark.slow
 
 FEW = range(3)
 MANY = range(3, 600)
-WITHIN = 12
+WITHIN = 300
+FAVOURED = 8
 
 
 @pytest.mark.parametrize("seed", FEW)
@@ -128,30 +129,66 @@ def _a_lost_file_is_a_new_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Quorum, "start", as_new)
 
 
-BROKEN: list[tuple[Callable[[pytest.MonkeyPatch], None], int]] = [
-    (_a_vote_is_given_twice, 23),
-    (_logs_are_not_compared, 0),
-    (_two_voters_are_a_majority, 2),
-    (_a_leader_leads_again_after_a_crash, 0),
-    (_a_log_that_diverges_goes_on, 0),
-    (_nobody_waits_for_the_disk, 19),
-    (_changes_of_voters_do_not_wait, 205),
-    (_a_lost_file_is_a_new_one, 135),
+Setting = Callable[[World], None]
+
+
+def _as_chance_has_it(_: World) -> None: ...
+
+
+def _elections_meet(world: World) -> None:
+    """All start within the time of an election, again and again."""
+    world.loss, world.slowness, world.crash_rate, world.hurry_ms = 0, 1, 0, 150
+    world.deeds += (world._black_out,) * FAVOURED
+
+
+def _disks_are_slow(world: World) -> None:
+    world.sync_times_ms, world.hurry_ms = (500, 2000), 150
+
+
+def _voters_change_all_the_time(world: World) -> None:
+    world.rest_ms = 50
+
+
+def _files_are_lost_all_the_time(world: World) -> None:
+    world.loss, world.slowness, world.crash_rate = 0, 40, 0
+    world.sync_times_ms, world.hurry_ms = (2000,), 60
+    world.deeds += (world._lose_state,) * FAVOURED
+
+
+BROKEN: list[tuple[Callable[[pytest.MonkeyPatch], None], Setting]] = [
+    (_a_vote_is_given_twice, _elections_meet),
+    (_logs_are_not_compared, _as_chance_has_it),
+    (_two_voters_are_a_majority, _as_chance_has_it),
+    (_a_leader_leads_again_after_a_crash, _as_chance_has_it),
+    (_a_log_that_diverges_goes_on, _as_chance_has_it),
+    (_nobody_waits_for_the_disk, _disks_are_slow),
+    (_changes_of_voters_do_not_wait, _voters_change_all_the_time),
+    (_a_lost_file_is_a_new_one, _files_are_lost_all_the_time),
 ]
 
 
-@pytest.mark.parametrize(("break_rule", "first_seed"), BROKEN)
+@pytest.mark.parametrize(("break_rule", "favour"), BROKEN)
 def test_a_broken_rule_of_a_quorum_is_found(
     break_rule: Callable[[pytest.MonkeyPatch], None],
-    first_seed: int,
+    favour: Setting,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Within a dozen seeds; the first is one with which chance makes the rule count soonest."""
+    """The rarest in one world of thirty: chance may fall otherwise wherever code changes, and no
+    seed is worth more than others.
+    """
     break_rule(monkeypatch)
     with pytest.raises((AssertionError, ValueError, IndexError, KeyError)):
-        _run_all(range(first_seed, first_seed + WITHIN))
+        _run_all(range(WITHIN), favour)
 
 
-def _run_all(seeds: range) -> None:
+@pytest.mark.parametrize("favour", [_elections_meet, _disks_are_slow, _voters_change_all_the_time])
+@pytest.mark.parametrize("seed", FEW)
+def test_a_quorum_lives_where_much_of_one_kind_happens(favour: Setting, seed: int) -> None:
+    _run_all(range(seed, seed + 1), favour)
+
+
+def _run_all(seeds: range, favour: Setting) -> None:
     for seed in seeds:
-        World(seed).run()
+        world = World(seed)
+        favour(world)
+        world.run()

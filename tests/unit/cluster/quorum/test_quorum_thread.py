@@ -133,7 +133,7 @@ def test_no_time_passes_for_a_controller_before_what_has_come_meanwhile_is_done(
     quorum: QuorumNodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A session does not end while the heartbeat waits behind a long decision."""
-    leader, told, has_come = quorum.leader(), list[str](), Event()
+    leader, told, is_deciding, has_come = quorum.leader(), list[str](), Event(), Event()
     wait_until(lambda: not isinstance(leader.ask(TopicMaker.look), ApiError))
 
     def advance(maker: TopicMaker, _: Timestamps) -> None:
@@ -143,12 +143,13 @@ def test_no_time_passes_for_a_controller_before_what_has_come_meanwhile_is_done(
     monkeypatch.setattr(TopicMaker, "advance", advance)
 
     def decide_long(maker: TopicMaker) -> None:
+        is_deciding.set()
         has_come.wait(PATIENCE_S)
         maker.deadline_ms = read_clock(SystemClock()).monotonic_ms
         told.append("decision")
 
     leader.thread.ask(decide_long, lambda _: None)
-    wait_until(lambda: leader.thread._inputs.empty())
+    assert is_deciding.wait(PATIENCE_S)
     leader.thread.ask(lambda _: told.append("heartbeat"), lambda _: None)
     has_come.set()
 
