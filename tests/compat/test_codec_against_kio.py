@@ -26,8 +26,11 @@ NEVER_WITH_KIO = {
     ApiKey.STOP_REPLICA,
     ApiKey.UPDATE_METADATA,
     ApiKey.CONTROLLED_SHUTDOWN,
+    ApiKey.UNREGISTER_CONTROLLER,
 }
-"""APIs of ours that kio has no messages for: Apache Kafka 4 has no ZooKeeper."""
+"""APIs of ours that kio has no messages for: Apache Kafka 4 has no ZooKeeper, and kio is older than
+4.4.
+"""
 
 
 def kio_class(message: type[Message], version: int) -> Any:

@@ -385,7 +385,7 @@ cluster_group = LazyGroup(
         ),
         "unregister": (
             "ottla.cli.cluster.membership:unregister_command",
-            "Forget a broker that is gone.",
+            "Forget a broker or controller that is gone.",
         ),
         "features": (
             "ottla.cli.cluster.membership:features_command",

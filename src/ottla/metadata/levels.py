@@ -69,7 +69,7 @@ SUPPORTED: Final[Mapping[str, tuple[int, int]]] = {
     ELR_VERSION: (0, 1),
     GROUP_VERSION: (0, 1),
     KRAFT_VERSION: (0, 1),
-    METADATA_VERSION: (OLDEST, 32),
+    METADATA_VERSION: (OLDEST, NEWEST),
     SHARE_VERSION: (0, 2),
     TRANSACTION_VERSION: (0, 2),
 }

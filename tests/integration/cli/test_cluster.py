@@ -277,6 +277,9 @@ def _change_voters(cluster: Cluster, admin: ottla.Admin) -> None:
     refused = cluster.run("features", "DIR", "--upgrade", "metadata.version=3.4-IV0", may_fail=True)
     assert "Can't downgrade the version of this feature" in refused
     assert "broker 3 is up: stop it first" in cluster.run("unregister", "DIR", "3", may_fail=True)
+    assert "controller 3 because it is part of the voter set" in cluster.run(
+        "unregister", "DIR", "3", "--controller", may_fail=True
+    )
 
 
 def _lose_a_broker_and_the_majority(cluster: Cluster) -> None:

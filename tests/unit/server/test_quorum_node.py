@@ -21,6 +21,7 @@ from ottla.metadata.acls import (
 )
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import RequestHeader, encode_request, encode_response
+from ottla.protocol.messages import controller_registration as registering
 from ottla.protocol.messages import request_class
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.protocol.messages.alter_partition import (
@@ -56,6 +57,7 @@ from ottla.protocol.messages.incremental_alter_configs import (
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from ottla.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from ottla.protocol.messages.unregister_controller import UnregisterControllerRequest
 from ottla.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from ottla.protocol.messages.vote import VoteRequest
 from ottla.protocol.principal_data import encode_principal
@@ -177,7 +179,8 @@ RECORDED_ON_CONTROLLERS = {
 
 
 def test_a_controllers_listener_answers_what_those_of_kafka_were_recorded_to_answer():
-    assert set(APIS_OF[Door.CONTROLLER]) == RECORDED_ON_CONTROLLERS
+    later = {ApiKey.UNREGISTER_CONTROLLER}  # Kafka 4.4's
+    assert set(APIS_OF[Door.CONTROLLER]) == RECORDED_ON_CONTROLLERS | later
 
 
 def test_a_brokers_listener_has_what_the_controller_answers_and_nothing_of_zookeepers():
@@ -600,6 +603,25 @@ def test_a_broker_is_unregistered_and_a_feature_refused_as_kafkas_controller_say
     assert refused.error_code == 0
     assert [one.error_code for one in refused.results] == [ErrorCode.INVALID_UPDATE_VERSION]
     assert _forwarded(node, update, 2).error_code == ErrorCode.INVALID_UPDATE_VERSION
+
+
+def test_a_controller_is_unregistered_once_the_level_has_it():
+    node = LonelyNode()
+    gone = UnregisterControllerRequest(controller_id=77)
+    too_old = _forwarded(node, gone, 0)
+    assert too_old.error_code == ErrorCode.UNSUPPORTED_VERSION
+    assert "33 (4.4-IV2) is needed" in too_old.error_message
+
+    raised = FeatureUpdateKey(feature="metadata.version", max_version_level=33)
+    assert not _forwarded(node, UpdateFeaturesRequest(feature_updates=[raised]), 2).error_code
+    assert _forwarded(node, gone, 0).error_code == ErrorCode.CONTROLLER_ID_NOT_REGISTERED
+    listener = registering.Listener(name="CONTROLLER", host="h", port=9093)
+    old = ControllerRegistrationRequest(controller_id=77, listeners=[listener])
+    assert not node.ask_node(old, 0).error_code
+    assert 77 in node.quorum.controller.image.controllers
+    done = _forwarded(node, gone, 0)
+    assert (done.error_code, done.error_message) == (0, "")
+    assert 77 not in node.quorum.controller.image.controllers
 
 
 class UpgradingNode(LonelyNode):

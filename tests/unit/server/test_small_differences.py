@@ -106,7 +106,7 @@ def test_the_features_of_the_cluster_are_listed_with_an_epoch(asker: Asker) -> N
         "eligible.leader.replicas.version": (0, 1),
         "group.version": (0, 1),
         "kraft.version": (0, 1),
-        "metadata.version": (7, 32),
+        "metadata.version": (7, 33),
         "share.version": (0, 2),
         "transaction.version": (0, 2),
     }
@@ -114,7 +114,7 @@ def test_the_features_of_the_cluster_are_listed_with_an_epoch(asker: Asker) -> N
         "eligible.leader.replicas.version": (1, 1),
         "group.version": (1, 1),
         "kraft.version": (1, 1),
-        "metadata.version": (32, 32),
+        "metadata.version": (33, 33),
         "share.version": (2, 2),
         "transaction.version": (2, 2),
     }
@@ -123,7 +123,7 @@ def test_the_features_of_the_cluster_are_listed_with_an_epoch(asker: Asker) -> N
 
 def test_clients_that_take_level_zero_for_a_mistake_do_not_see_it(asker: Asker) -> None:
     supported, finalized, _ = features(asker, 3)
-    assert supported == {"metadata.version": (7, 32)}
+    assert supported == {"metadata.version": (7, 33)}
     assert len(finalized) == 6
 
 

@@ -272,6 +272,11 @@ class QuorumController:
     def register_controller(self, request: ControllerRegistrationRequest) -> Later[Outcome]:
         return self._decide(lambda controller: controller.register_controller(request), _refused)
 
+    def unregister_controller(self, controller_id: int) -> Later[Outcome]:
+        return self._decide(
+            lambda controller: controller.unregister_controller(controller_id), _refused
+        )
+
     def assign_replicas_to_dirs(
         self, broker_id: int, broker_epoch: int, placed: Sequence[PlacedReplica]
     ) -> Later[Sequence[ErrorCode] | ApiError]:

@@ -219,6 +219,10 @@ class ActiveController(AccessVerbs):
     def register_controller(self, request: ControllerRegistrationRequest) -> None:
         self._nodes.register_controller(request)
 
+    def unregister_controller(self, controller_id: int) -> None:
+        """Forgets a controller, which votes no more and will not come back."""
+        self._nodes.unregister_controller(controller_id)
+
     def allocate_producer_ids(self, broker_id: int, epoch: int) -> ProducerIds:
         return self._nodes.allocate_producer_ids(broker_id, epoch)
 

@@ -15,7 +15,11 @@ from ottla.broker.controlling.pending_records import PendingRecords
 from ottla.broker.controlling.topic_decisions import topic_defaults
 from ottla.broker.controlling.warnings import fenced_line
 from ottla.config.broker import BrokerConfig
-from ottla.metadata.deciding.controllers import ControllerRegistrationRequest, register_controller
+from ottla.metadata.deciding.controllers import (
+    ControllerRegistrationRequest,
+    register_controller,
+    unregister_controller,
+)
 from ottla.metadata.deciding.features import FeatureUpdate, Quorum, update_features
 from ottla.metadata.deciding.heartbeats import (
     BrokerSessions,
@@ -114,6 +118,11 @@ class NodeChanges:
     def register_controller(self, request: ControllerRegistrationRequest) -> None:
         """Raises `ApiError`."""
         self._pending.write(register_controller(self._pending.image, request))
+
+    def unregister_controller(self, controller_id: int) -> None:
+        """Raises `ApiError`."""
+        voters = self._quorum().voters
+        self._pending.write(unregister_controller(self._pending.image, voters, controller_id))
 
     def update_features(
         self, updates: Sequence[FeatureUpdate], *, validate_only: bool

@@ -69,15 +69,24 @@ def add_controller_command(
 @click.command(
     "remove-controller",
     cls=TargetCommand,
-    examples=("ottla cluster remove-controller localhost:9092 4",),
+    examples=(
+        "ottla cluster remove-controller localhost:9092 4",
+        "ottla cluster remove-controller localhost:9092 4 --unregister",
+    ),
 )
 @target_argument()
 @node_argument
 @directory_option
+@click.option("--unregister", is_flag=True, help="Forget it too (metadata.version 33): it is gone.")
 @yes_option
 @output_options()
 def remove_controller_command(
-    target: Target, node: int, directory: str | None, is_confirmed: bool, output: Output
+    target: Target,
+    node: int,
+    directory: str | None,
+    unregister: bool,
+    is_confirmed: bool,
+    output: Output,
 ) -> None:
     """Take the vote of controller NODE away, which may be down for good.
 
@@ -86,30 +95,52 @@ def remove_controller_command(
     with target.admin() as admin:
         confirm(f"Remove voter {node}?", is_confirmed=is_confirmed)
         admin.remove_raft_voter(node, directory=directory)
-    output.say(f"node {node} is no voter any more", {"node": node, "is_voter": False})
+        output.say(f"node {node} is no voter any more", {"node": node, "is_voter": False})
+        if unregister:
+            admin.unregister_controller(node)
+            _say_unregistered("controller", node, output)
 
 
 @click.command(
     "unregister",
     cls=TargetCommand,
-    examples=("ottla cluster unregister localhost:9092 4",),
+    examples=(
+        "ottla cluster unregister localhost:9092 4",
+        "ottla cluster unregister localhost:9092 4 --controller",
+    ),
 )
 @target_argument()
 @click.argument("broker", metavar="BROKER", type=int)
+@click.option(
+    "--controller", "is_controller", is_flag=True, help="Forget the controller of this id instead."
+)
 @yes_option
 @output_options()
-def unregister_command(target: Target, broker: int, is_confirmed: bool, output: Output) -> None:
+def unregister_command(
+    target: Target, broker: int, is_controller: bool, is_confirmed: bool, output: Output
+) -> None:
     """Forget BROKER, which is down for good.
 
-    Move its replicas to other brokers first: ottla cluster drain TARGET BROKER.
+    Move its replicas to other brokers first: ottla cluster drain TARGET BROKER. A controller loses
+    its vote first: ottla cluster remove-controller TARGET NODE. Until it is forgotten, which needs
+    metadata.version 33, no level is raised above what it supported.
     """
     with target.admin() as admin:
+        if is_controller:
+            confirm(f"Forget controller {broker}?", is_confirmed=is_confirmed)
+            admin.unregister_controller(broker)
+            _say_unregistered("controller", broker, output)
+            return
         found = admin.describe_cluster()
         if broker in found.brokers:
             raise UserError(f"broker {broker} is up: stop it first, or it registers again")
         confirm(f"Forget broker {broker}?", is_confirmed=is_confirmed)
         admin.unregister_broker(broker)
-    output.say(f"unregistered broker {broker}", {"broker": broker, "is_registered": False})
+    _say_unregistered("broker", broker, output)
+
+
+def _say_unregistered(kind: str, node: int, output: Output) -> None:
+    output.say(f"unregistered {kind} {node}", {kind: node, "is_registered": False})
 
 
 @click.command(

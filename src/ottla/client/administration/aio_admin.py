@@ -141,4 +141,5 @@ class Admin(AsyncClosing):
     topic_settings = _in_thread(admin.Admin.topic_settings)
     topics_settings = _in_thread(admin.Admin.topics_settings)
     unregister_broker = _in_thread(admin.Admin.unregister_broker)
+    unregister_controller = _in_thread(admin.Admin.unregister_controller)
     update_features = _in_thread(admin.Admin.update_features)

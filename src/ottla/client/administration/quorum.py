@@ -21,6 +21,7 @@ from ottla.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from ottla.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from ottla.protocol.messages.unregister_controller import UnregisterControllerRequest
 from ottla.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
 
@@ -144,6 +145,19 @@ class QuorumAdmin(Asking):
         if not self._cluster.ask_any(lambda one: one.answers(ApiKey.UNREGISTER_BROKER)):
             raise UserError("the brokers belong to no KRaft cluster: none is registered")
         self._ask_quorum(f"broker {broker}", UnregisterBrokerRequest(broker_id=broker))
+
+    def unregister_controller(self, node: int) -> None:
+        """Forgets a controller that votes no more and is down for good, from `metadata.version` 33
+        on: before, what it supported limits the levels of features. Raises `RefusedError`.
+
+        >>> admin.unregister_controller(4)
+        Traceback (most recent call last):
+        ...
+        ottla.base.errors.UserError: the brokers cannot forget controllers: this needs KRaft of 4.4
+        """
+        if not self._cluster.ask_any(lambda one: one.answers(ApiKey.UNREGISTER_CONTROLLER)):
+            raise UserError("the brokers cannot forget controllers: this needs KRaft of 4.4")
+        self._ask_quorum(f"controller {node}", UnregisterControllerRequest(controller_id=node))
 
     def describe_features(self) -> dict[str, ClusterFeature]:
         """The features of the cluster by name: their levels, and those that a broker supports.

@@ -29,6 +29,7 @@ from ottla.protocol.messages.leader_and_isr import LeaderAndIsrResponse
 from ottla.protocol.messages.remove_raft_voter import RemoveRaftVoterResponse
 from ottla.protocol.messages.stop_replica import StopReplicaResponse
 from ottla.protocol.messages.unregister_broker import UnregisterBrokerResponse
+from ottla.protocol.messages.unregister_controller import UnregisterControllerResponse
 from ottla.protocol.messages.update_features import UpdateFeaturesResponse
 from ottla.protocol.messages.update_metadata import UpdateMetadataResponse
 from ottla.protocol.messages.update_raft_voter import UpdateRaftVoterResponse
@@ -92,6 +93,9 @@ GUARDS_OF_MEMBERS: Final[Mapping[ApiKey, Guard]] = {
     ),
     ApiKey.UNREGISTER_BROKER: needs(
         Operation.ALTER, with_code(UnregisterBrokerResponse, error_message=DENIED.description)
+    ),
+    ApiKey.UNREGISTER_CONTROLLER: needs(
+        Operation.ALTER, with_code(UnregisterControllerResponse, error_message=DENIED.description)
     ),
     ApiKey.ADD_RAFT_VOTER: needs(
         Operation.ALTER, with_code(AddRaftVoterResponse, error_message=DENIED.description)

@@ -148,6 +148,7 @@ QUORUM_APIS: dict[int, Api] = {
         Api(ApiKey.BROKER_REGISTRATION, 0, 4, room="orders"),
         Api(ApiKey.BROKER_HEARTBEAT, 0, 2, room="orders"),
         Api(ApiKey.UNREGISTER_BROKER, 0, 0, room="orders"),
+        Api(ApiKey.UNREGISTER_CONTROLLER, 0, 0, room="orders"),
         Api(ApiKey.CONTROLLER_REGISTRATION, 0, 0, room="orders"),
         Api(ApiKey.ASSIGN_REPLICAS_TO_DIRS, 0, 0, room="orders"),
         Api(ApiKey.ADD_RAFT_VOTER, 0, 1, room="orders"),

@@ -158,6 +158,7 @@ verbs = st.one_of(
     st.builds(_heartbeat, brokers, st.just(False), st.just(False), st.just(False)),
     st.builds(_heartbeat, brokers, st.booleans(), st.booleans(), st.booleans()),
     st.builds(lambda one: lambda controller: controller.unregister_broker(one), brokers),
+    st.builds(lambda one: lambda controller: controller.unregister_controller(one), brokers),
     st.builds(_create, names, st.integers(1, 3), st.integers(1, 3)),
     st.builds(
         lambda name, count: (

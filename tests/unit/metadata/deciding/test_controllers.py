@@ -8,6 +8,7 @@ from ottla.metadata.brokers import Endpoint
 from ottla.metadata.deciding.controllers import (
     ControllerRegistrationRequest,
     register_controller,
+    unregister_controller,
 )
 from ottla.metadata.levels import SUPPORTED
 from tests.support.kraft_images import an_id, an_image, ranges, then
@@ -37,3 +38,29 @@ def test_a_controller_that_cannot_be_reached_is_refused() -> None:
     with pytest.raises(ApiError, match="No listeners") as refused:
         register_controller(an_image(15), REQUEST._replace(endpoints=()))
     assert refused.value.code is ErrorCode.INVALID_REGISTRATION
+
+
+def test_a_controller_that_votes_no_more_is_forgotten() -> None:
+    image = then(an_image(33), register_controller(an_image(33), REQUEST))
+    gone = then(image, unregister_controller(image, {1, 2}, 101))
+    assert gone.controllers == {}
+    assert register_controller(gone, REQUEST), "one that runs comes again"
+
+
+@pytest.mark.parametrize(
+    ("level", "controller", "code", "text"),
+    [
+        (32, 1, ErrorCode.INVALID_REQUEST, "controller 1 because it is part of the voter set"),
+        (33, 1, ErrorCode.INVALID_REQUEST, "controller 1 because it is part of the voter set"),
+        (32, 101, ErrorCode.UNSUPPORTED_VERSION, "it is 32 .4.4-IV1., and 33 .4.4-IV2. is needed"),
+        (33, 9, ErrorCode.CONTROLLER_ID_NOT_REGISTERED, "Controller ID 9 is not currently"),
+        (33, -1, ErrorCode.CONTROLLER_ID_NOT_REGISTERED, "Controller ID -1 is not currently"),
+    ],
+)
+def test_voters_stay_and_so_do_controllers_before_the_level_that_forgets_them(
+    level: int, controller: int, code: ErrorCode, text: str
+) -> None:
+    image = then(an_image(level), register_controller(an_image(level), REQUEST))
+    with pytest.raises(ApiError, match=text) as refused:
+        unregister_controller(image, {1, 2}, controller)
+    assert refused.value.code is code

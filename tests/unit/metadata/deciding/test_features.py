@@ -232,7 +232,7 @@ supported = st.fixed_dictionaries(
 )
 
 
-@given(st.integers(7, 32), updates, supported)
+@given(st.integers(7, 33), updates, supported)
 def test_after_an_update_every_node_knows_every_level(
     level: int, asked: list[FeatureUpdate], known: dict[str, tuple[int, int]]
 ) -> None:
