@@ -55,6 +55,8 @@ class Node:
         """Elections lost in a row, after which it waits longer each time."""
         self.aside_until_ms = 0.0
         """Until then others have the first chance to lead: this node did, and could not decide."""
+        self.doubled_epoch: int | None = None
+        """One that this node leads by what others say, and has never begun."""
         self.unheard: set[int] = set()
         """Voters whose epochs must be known before this node, whose `quorum-state` is lost, takes
         part again.
@@ -236,6 +238,8 @@ class Node:
         if known.epoch < self.epoch or self.unheard:
             return False
         if known.epoch > self.epoch:
+            if known.leader_id == self.own_id:
+                self.doubled_epoch = known.epoch
             if leader_id is None:
                 self.become_unattached(known.epoch)
             else:

@@ -3,12 +3,12 @@
 import logging
 import socket
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Final
 
 from ottla.base.addresses import Address, address_text
 from ottla.base.clock import Clock
-from ottla.base.errors import UserError
+from ottla.base.errors import CorruptionError, UserError
 from ottla.base.events import OnEvent
 from ottla.base.files import OsFileSystem
 from ottla.broker.broker import Broker
@@ -50,7 +50,9 @@ class Clustered:
         self._paths = paths
         self._clock = clock
         self._departure = Departure()
-        known = first_properties(paths, OsFileSystem())
+        known = None
+        with suppress(CorruptionError):  # whoever opens the directories says so
+            known = first_properties(paths, OsFileSystem())
         self._cluster = ClusterBroker(
             config,
             known,

@@ -2,14 +2,14 @@
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from threading import Lock, Timer
 from typing import TYPE_CHECKING
 
 from ottla.base.addresses import Address
 from ottla.base.clock import Clock
-from ottla.base.errors import UserError
+from ottla.base.errors import CorruptionError, UserError
 from ottla.base.events import OnEvent
 from ottla.base.files import OsFileSystem
 from ottla.broker.broker import Broker
@@ -60,7 +60,7 @@ class Quorate:
         if not config.has_other_nodes:
             config.check_replicas()
             _format_if_new(config, paths, clock)
-        self._announcement = Announcement()
+        self._announcement = Announcement(lambda: self._cluster.refusal)
         told = Told(lambda line: logger.warning("%s", line), self._failed, self._announcement.make)
         self._cluster = QuorumBroker(config, paths, OsFileSystem(), clock, told)
 
@@ -159,8 +159,9 @@ class Quorate:
 class Announcement:
     """Made once: when the broker is usable, or when it has waited for the controllers for long."""
 
-    def __init__(self) -> None:
+    def __init__(self, refusal: Callable[[], str | None]) -> None:
         self._lock = Lock()
+        self._refusal = refusal
         self._announce: Callable[[], None] | None = None
         self._is_due = False
 
@@ -185,10 +186,13 @@ class Announcement:
 
     def _give_up(self) -> None:
         if not self._is_due:
+            refusal = self._refusal()
             logger.warning(
-                "no controller has admitted this broker in %.0f s; it listens, and serves clients "
-                "once a majority of the controllers is up",
+                "no controller has admitted this broker in %.0f s%s; it listens, and serves "
+                "clients once %s",
                 PATIENCE_S,
+                f": {refusal}" if refusal else "",
+                "it is admitted" if refusal else "a majority of the controllers is up",
             )
             self.make()
 
@@ -203,13 +207,18 @@ def _of_controllers(config: BrokerConfig) -> BrokerConfig:
 
 def _format_if_new(config: BrokerConfig, paths: Sequence[str], clock: Clock) -> None:
     """Makes a cluster of one node; raises `UserError`."""
+    every = [*paths, *filter(None, [config.metadata_log_dir])]
+    with suppress(CorruptionError):  # whoever opens the directories says so
+        if first_properties(every, OsFileSystem()) is None:
+            _format(config, paths, clock)
+
+
+def _format(config: BrokerConfig, paths: Sequence[str], clock: Clock) -> None:
+    """Raises `UserError`."""
     from ottla.broker.metadata.formatting import FormatOptions, format_directories
     from ottla.metadata.deciding.features import feature_records, new_features
     from ottla.quorum.voters import Endpoint
 
-    every = [*paths, *filter(None, [config.metadata_log_dir])]
-    if first_properties(every, OsFileSystem()) is not None:
-        return
     (listener, *_) = controller_listeners(config)
     host, port = listener.advertised or listener.address
     if not port:

@@ -153,16 +153,23 @@ class BrokerLifecycle:
         self._sent = self._heartbeat(end_offset) if self.is_registered else self._registration()
         return self._sent
 
+    @property
+    def refusal(self) -> str | None:
+        """Why the controller has not registered the broker yet, if it has said so."""
+        if self._last_refusal is None or self.epoch != NO_EPOCH:
+            return None
+        return _reason(self._last_refusal, self._options)
+
     def give_up_if_late(self, now_ms: float) -> None:
         """Sets `failure` if the broker was not registered in time."""
-        options, refusal = self._options, self._last_refusal
+        options = self._options
         if self.epoch != NO_EPOCH or now_ms < self._give_up_ms:
             return
         silent = f"no controller has answered; start one, or correct {options.controllers}"
-        reason = silent if refusal is None else _reason(refusal, options)
         self.failure = (
             f"node {options.broker_id} could not register as a broker within "
-            f"initial.broker.registration.timeout.ms={options.registration_timeout_ms}: {reason}"
+            f"initial.broker.registration.timeout.ms={options.registration_timeout_ms}: "
+            f"{self.refusal or silent}"
         )
 
     def _registration(self) -> BrokerRegistrationRequest:

@@ -25,6 +25,7 @@ class Complaints:
         self._silent = silent
         self._refused_answer = self._refused_office = ""
         self._is_leading = False
+        self._doubled_epoch: int | None = None
         self._leaderless_ms: float | None = None
         """Since when nobody has led."""
         self._is_told = False
@@ -37,12 +38,21 @@ class Complaints:
         if complaint is not None and complaint != self._refused_answer:
             self._refused_answer = complaint
             self._complain(f"the leader's answer was not taken: {complaint}")
+        doubled = quorum.node.doubled_epoch
+        if doubled not in (None, self._doubled_epoch):
+            self._complain(
+                f"another process is node {quorum.node.own_id}, and leads epoch {doubled} of the "
+                "quorum; give this one another node.id, or stop the other"
+            )
+        self._doubled_epoch = doubled
         role = quorum.role
         # Who stands for election in vain goes back to a leader that may be gone.
         if isinstance(role, Leader) or (isinstance(role, Follower) and role.has_fetched):
             self._leaderless_ms, self._is_told = None, False
         elif self._leaderless_ms is None:
             self._leaderless_ms = at.monotonic_ms
+        elif doubled is not None:
+            pass  # the other process may lead
         elif not self._is_told and at.monotonic_ms - self._leaderless_ms >= LONG_MS:
             self._is_told = True
             self._complain(self._nobody_leads(quorum))

@@ -138,6 +138,11 @@ class ControllerConnection:
         """The broker's state; `None` on a node that is only a controller."""
         return self._heartbeats.state
 
+    @property
+    def refusal(self) -> str | None:
+        """Why the controller has not registered the broker yet, if it has said so."""
+        return self._heartbeats.refusal
+
     def ready(self) -> None:
         """The broker has applied the metadata that it began with, and may be unfenced."""
         self._heartbeats.ready()
@@ -240,6 +245,10 @@ class Heartbeats:
     @property
     def state(self) -> BrokerState | None:
         return None if self._lifecycle is None else self._lifecycle.state
+
+    @property
+    def refusal(self) -> str | None:
+        return None if self._lifecycle is None else self._lifecycle.refusal
 
     @property
     def epoch(self) -> int | None:

@@ -146,6 +146,11 @@ class QuorumBroker:
         return self._identity.cluster_id
 
     @property
+    def refusal(self) -> str | None:
+        """Why the controller has not registered the broker yet, if it has said so."""
+        return None if self._running is None else self._running.link.refusal
+
+    @property
     def _parts(self) -> RunningNode:
         assert self._running is not None, "call start first"
         return self._running

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from ottla.base.errors import UserError
+from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import FileSystem
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.cluster.place import Place
@@ -33,7 +33,10 @@ class Identity(NamedTuple):
 def identity_of(config: BrokerConfig, paths: Sequence[str], file_system: FileSystem) -> Identity:
     """Raises `UserError` for directories that are not formatted, or for another node."""
     metadata_path = config.metadata_log_dir or paths[0]
-    found = first_properties([metadata_path, *paths], file_system)
+    try:
+        found = first_properties([metadata_path, *paths], file_system)
+    except CorruptionError as error:
+        raise UserError(f"{error}; restore the file or name another directory") from error
     if found is None or found.cluster_id is None:
         raise UserError(
             f"{metadata_path} is not formatted for a KRaft cluster: all nodes must have the same "

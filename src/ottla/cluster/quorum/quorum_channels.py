@@ -8,6 +8,7 @@ from collections.abc import Callable
 from threading import Condition, Thread
 from typing import Final
 
+from ottla.base.addresses import address_text
 from ottla.base.clock import Clock
 from ottla.base.error_codes import ErrorCode
 from ottla.base.values import dataclass
@@ -29,13 +30,14 @@ logger = logging.getLogger(__name__)
 JOIN_S: Final = 5.0
 """How long `stop` waits for a thread that waits for a node."""
 
-REFUSALS: Final = frozenset(
-    {
-        ErrorCode.INCONSISTENT_CLUSTER_ID,
-        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-    }
-)
+OF_BROKERS: Final = frozenset({ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID})
+"""What a node answers that has no metadata log for others."""
+
+REFUSALS: Final = OF_BROKERS | {
+    ErrorCode.INCONSISTENT_CLUSTER_ID,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+}
 """Errors that only people can mend; the machine takes them for no answer."""
 
 
@@ -177,12 +179,25 @@ class _Channel:
         error = answer.error if answer.error in REFUSALS else ErrorCode.NONE
         place = effect.endpoint
         if error not in (ErrorCode.NONE, self._refusal) and place is not None:
-            self._parts.complain(
-                f"node {self._node_id} at {place.host}:{place.port} refuses this node of the "
-                f"quorum: {error.name}: {error.description}"
-            )
+            at = address_text(place.host, place.port)
+            self._parts.complain(_refusal_line(effect.request, at, error))
         self._refusal = error
         return error is not ErrorCode.NONE
+
+
+def _refusal_line(request: Request, at: str, error: ErrorCode) -> str:
+    if error in OF_BROKERS:
+        return (
+            f"{at} is no controller of a KRaft cluster; name the listeners of controllers in "
+            "controller.quorum.bootstrap.servers or controller.quorum.voters"
+        )
+    line = f"the controller at {at} refuses this node"
+    if error is ErrorCode.INCONSISTENT_CLUSTER_ID:
+        return (
+            f"{line}: it is of another cluster than {getattr(request, 'cluster_id', None)}; name "
+            "the controllers of this cluster, or format the directories for theirs"
+        )
+    return f"{line}: {error.name}: {error.description}"
 
 
 def _detached(answer: Response) -> Response:

@@ -69,15 +69,21 @@ def properties_of(file_system: FileSystem, directory: str) -> MetaProperties | N
 
 def first_properties(paths: Iterable[str], file_system: FileSystem) -> MetaProperties | None:
     """The identity in the first directory that has one; opening the directories compares all of
-    them.
+    them. Raises `CorruptionError` where none can be read, and one is damaged.
     """
+    damage: CorruptionError | None = None
     for path in paths:
         try:
             found = properties_of(file_system, path)
-        except (CorruptionError, OSError):
+        except CorruptionError as error:
+            damage = damage or error
+            continue
+        except OSError:
             continue  # reported when the directory is opened
         if found is not None:
             return found
+    if damage is not None:
+        raise damage
     return None
 
 

@@ -8,7 +8,7 @@ from click.testing import CliRunner
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.cli.main import cli
-from ottla.cli.serve.quorate import Quorate
+from ottla.cli.serve.quorate import Announcement, Quorate
 from ottla.config.broker import broker_config
 from ottla.storage.files.filenames import META_PROPERTIES
 
@@ -56,3 +56,30 @@ def test_a_new_node_whose_settings_name_another_makes_no_cluster_of_its_own(
     with pytest.raises(UserError, match="not formatted for a KRaft cluster"):
         Quorate(broker_config({**given, "log.dirs": paths[0]}), paths, SystemClock())
     assert not (tmp_path / META_PROPERTIES).exists()
+
+
+def test_a_damaged_identity_is_named_and_not_made_anew(tmp_path: Path) -> None:
+    damaged = tmp_path / META_PROPERTIES
+    damaged.write_text("version=1\nnode.id=x\n")
+    paths = [str(tmp_path)]
+    with pytest.raises(UserError, match=r"meta\.properties at byte 0: .*restore the file"):
+        Quorate(broker_config({**ROLES, "log.dirs": paths[0]}), paths, SystemClock())
+    assert damaged.read_text() == "version=1\nnode.id=x\n"
+
+
+@pytest.mark.parametrize(
+    ("refusal", "said"),
+    [
+        (None, "in 10 s; it listens, and serves clients once a majority of the controllers is up"),
+        ("it is doubled", "in 10 s: it is doubled; it listens, and serves clients once it is ad"),
+    ],
+)
+def test_a_broker_that_waits_for_controllers_says_why_if_they_have_said_it(
+    refusal: str | None, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    made: list[bool] = []
+    announcement = Announcement(lambda: refusal)
+    announcement.expect(lambda: made.append(True))
+    announcement._give_up()
+    assert made == [True]
+    assert said in caplog.text

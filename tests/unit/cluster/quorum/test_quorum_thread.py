@@ -19,10 +19,10 @@ from ottla.codec.schema import Message
 from ottla.protocol.api_keys import ApiKey
 from ottla.quorum.messages import AddVoter, RemoveVoter
 from ottla.quorum.voters import ReplicaKey, Voter
-from tests.support.brokers import disk
+from tests.support.brokers import disk, id_of
 from tests.support.metadata import image_of
 from tests.support.patience import PATIENCE_S, wait_until
-from tests.support.quorum_nodes import CLUSTER_ID, QuorumNodes, TopicMaker, endpoint_of
+from tests.support.quorum_nodes import CLUSTER_ID, Node, QuorumNodes, TopicMaker, endpoint_of
 
 pytestmark = pytest.mark.slow
 
@@ -234,9 +234,27 @@ def test_a_node_of_another_cluster_is_told_to_people_once(quorum: QuorumNodes) -
     stranger = quorum.add_observer(12, cluster_id="another-cluster-for-ts")
     wait_until(lambda: len(stranger.complaints) >= 3)
     assert sorted(stranger.complaints) == [
-        f"node {one} at node:{9000 + one} refuses this node of the quorum: "
-        f"INCONSISTENT_CLUSTER_ID: {ErrorCode.INCONSISTENT_CLUSTER_ID.description}"
+        f"the controller at node:{9000 + one} refuses this node: it is of another cluster than "
+        "another-cluster-for-ts; name the controllers of this cluster, or format the directories "
+        "for theirs"
         for one in (1, 2, 3)
+    ]
+
+
+def test_a_second_process_with_the_leaders_id_is_told_so(quorum: QuorumNodes) -> None:
+    quorum.create("a")
+    leader = quorum.leader()
+    stranger = Node(quorum, leader.id, is_controller=False)
+    stranger.is_first, stranger.directory_id = False, id_of(999)
+    stranger.start()
+    try:
+        wait_until(lambda: stranger.complaints)
+    finally:
+        stranger.stop()
+    epoch = leader.thread.status().epoch
+    assert stranger.complaints == [
+        f"another process is node {leader.id}, and leads epoch {epoch} of the quorum; give this "
+        "one another node.id, or stop the other"
     ]
 
 

@@ -11,6 +11,7 @@ from ottla.storage.files.filenames import COPIED_META_PROPERTIES
 from ottla.storage.files.meta_properties import (
     MetaProperties,
     copy_meta_properties,
+    first_properties,
     java_date,
     properties_of,
     read_meta_properties,
@@ -88,6 +89,17 @@ def test_what_is_damaged_by_more_than_a_bit_is_not_guessed(copied: FakeFileSyste
     copied.open("/d/meta.properties", writable=True).pwrite(bytes(50), 20)
     with pytest.raises(CorruptionError, match=r"meta\.properties at byte 0"):
         properties_of(copied, "/d")
+
+
+def test_of_several_directories_one_that_can_be_read_says_whose_they_are(
+    copied: FakeFileSystem,
+) -> None:
+    copied.make_directory("/a")
+    copied.open("/a/meta.properties", create=True).pwrite(b"version=9\n", 0)
+    assert first_properties(["/nothing", "/a", "/d"], copied) == KRAFT_PROPERTIES
+    assert first_properties(["/nothing"], copied) is None
+    with pytest.raises(CorruptionError, match=r"/a/meta\.properties at byte 0: version 9"):
+        first_properties(["/nothing", "/a"], copied)
 
 
 def test_unknown_keys_and_spaces_are_skipped() -> None:
