@@ -55,11 +55,12 @@ from ottla.server.orders import (
     update_raft_voter,
     vote,
 )
+from ottla.storage.files.patient_files import Patience, patient_files
 from ottla.testing import CrashMode, FakeFileSystem
-from ottla.testing.broken_disk import BreakableFileSystem
 from tests.support.brokers import disk, id_of
 from tests.support.patience import PATIENCE_S, wait_until
 from tests.support.quorum_logs import QuorumDirectory
+from tests.support.shortages import ScarceFileSystem
 from tests.support.threaded_server import ThreadedServer
 
 CLUSTER_ID = "a-cluster-for-tests-01"
@@ -152,11 +153,13 @@ class Node:
         """Has a thread that is not started yet."""
         quorum = self.quorum
         self.published = []
-        self.files = BreakableFileSystem(self.disk)
+        self.files = ScarceFileSystem(self.disk)
+        self.stops = Event()
+        patience = Patience(self.stops.wait, "the quorum's part of this node", "/d")
         key = ReplicaKey(self.id, self.directory_id)
         endpoints = (endpoint_of(self.id),) if self.is_controller else ()
         self.used = QuorumDirectory(
-            self.files,
+            patient_files(self.files, patience),
             voters=quorum.settings_voters if self.is_first or not quorum.is_dynamic else NO_VOTERS,
             own=Voter(key, endpoints) if self.is_first else None,
         )
@@ -179,6 +182,7 @@ class Node:
                 snapshots=QuorumSnapshots(
                     opened.log, quorum.snapshot_limits, read_clock(SystemClock())
                 ),
+                patience=patience,
                 connect=partial(_Connection, quorum, self),
                 clock=SystemClock(),
                 random_below=Random(self.id).randrange,
@@ -198,6 +202,7 @@ class Node:
 
     def stop(self) -> None:
         """As at the end of a process that has time for it."""
+        self.stops.set()
         self.thread.stop()
         self.is_up = False
         self.used.close()
@@ -205,6 +210,7 @@ class Node:
     def kill(self) -> None:
         """Nobody hears of it any more, and it loses what was not synced."""
         self.is_up = False
+        self.stops.set()
         self.thread.stop()
         self.disk = self.disk.crash(CrashMode.STRICT)
 

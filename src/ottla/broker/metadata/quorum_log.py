@@ -9,10 +9,12 @@ Format page: docs/format/cluster-metadata.md. Kafka's counterparts: `KafkaMetada
 """
 
 import contextlib
+import errno
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar
 
+from ottla.base.errors import DISK_REMEDIES, ShortageError
 from ottla.base.files import Buffer, File, FileSystem, join, remove_if_present, sync_file
 from ottla.base.values import dataclass
 from ottla.config.broker import BrokerConfig
@@ -185,40 +187,62 @@ class PartitionQuorumLog:
         return sorted(self._snapshots)
 
     def read_snapshot(self, snapshot: SnapshotId, position: int, max_bytes: int) -> Buffer:
-        with self._log.health.guarding(), self._open(self._path(snapshot)) as file:
+        with self._log.health.guarding(), self._open(self.snapshot_path(snapshot)) as file:
             return file.pread(max_bytes, position)
 
     def snapshot_size(self, snapshot: SnapshotId) -> int:
-        with self._log.health.guarding(), self._open(self._path(snapshot)) as file:
+        with self._log.health.guarding(), self._open(self.snapshot_path(snapshot)) as file:
             return file.size()
 
     def write_snapshot(self, snapshot: SnapshotId, position: int, content: Buffer) -> None:
-        path = self._path(snapshot) + PART
+        """Raises `ShortageError` where there is no room: nothing is lost, and the same part may be
+        written later.
+        """
+        path = self.snapshot_path(snapshot) + PART
         with (
             self._log.health.guarding(changes_files=True),
+            self._needing_room(path),
             self._open(path, is_new=position == 0) as file,
         ):
-            if position == 0:
-                file.truncate(0)
-            assert file.size() == position, "a part of a snapshot is missing"
+            assert file.size() >= position, "a part of a snapshot is missing"
+            # What is behind it was written when there was too little room for all of it.
+            file.truncate(position)
             file.pwrite(content, position)
 
     def finish_snapshot(self, snapshot: SnapshotId) -> None:
-        path = self._path(snapshot)
+        """Raises `ShortageError` where there is no room for its name; it may be called again."""
+        path = self.snapshot_path(snapshot)
         with self._log.health.guarding(changes_files=True):
             sync_file(self._file_system, path + PART)
-            self._file_system.rename(path + PART, path)
+            with self._needing_room(path):
+                self._file_system.rename(path + PART, path)
             self._file_system.sync_directory(self._log.directory)
         self._snapshots.add(snapshot)
+
+    def drop_snapshot(self, snapshot: SnapshotId) -> None:
+        """Removes what is written of a snapshot that is not finished."""
+        with self._log.health.guarding():
+            remove_if_present(self._file_system, self.snapshot_path(snapshot) + PART)
+
+    @contextlib.contextmanager
+    def _needing_room(self, path: str) -> Iterator[None]:
+        """A full disk is no broken one to what is needed by nobody yet."""
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+                raise
+            reason = f"{error.strerror} ({path}); {DISK_REMEDIES[error.errno]}"
+            raise ShortageError(self._log.health.directory, reason) from error
 
     def delete_snapshots_before(self, snapshot: SnapshotId) -> None:
         for one in self.snapshots:
             if one < snapshot:
                 with self._log.health.guarding():
-                    remove_if_present(self._file_system, self._path(one))
+                    remove_if_present(self._file_system, self.snapshot_path(one))
                 self._snapshots.discard(one)
 
-    def _path(self, snapshot: SnapshotId) -> str:
+    def snapshot_path(self, snapshot: SnapshotId) -> str:
         return join(self._log.directory, snapshot_name(snapshot))
 
     @contextlib.contextmanager

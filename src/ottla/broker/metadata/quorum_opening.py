@@ -71,7 +71,9 @@ class QuorumPlace(Protocol):
     was_clean_stop: bool
     written: WrittenEnds | None
 
-    def open_metadata_log(self, config: TopicConfig) -> PartitionLog: ...
+    def open_metadata_log(
+        self, config: TopicConfig, file_system: FileSystem | None = None
+    ) -> PartitionLog: ...
 
 
 class OpenedQuorum(NamedTuple):
@@ -96,9 +98,10 @@ def open_quorum(
 ) -> OpenedQuorum:
     """Opens what a node has of the quorum, or begins it in a directory that was only formatted.
 
-    `settings_voters` are those of `controller.quorum.voters`, none for a dynamic quorum. `own` is
-    the node as a controller: in a directory of a broker by itself it is the first voter. Raises
-    `RefusalError` for damage, without a change, and `StorageError`.
+    The quorum's threads use `file_system` afterwards. `settings_voters` are those of
+    `controller.quorum.voters`, none for a dynamic quorum. `own` is the node as a controller: in a
+    directory of a broker by itself it is the first voter. Raises `RefusalError` for damage, without
+    a change, and `StorageError`.
     """
     elections = QuorumStateFile(file_system, place.health)
     mend = FETCH_AGAIN if own is None else MEND
@@ -108,7 +111,7 @@ def open_quorum(
         except CorruptionError as error:
             is_state = error.path == elections.path
             raise RefusalError(f"{error}; {LOST_STATE if is_state else mend}") from error
-    opened = place.open_metadata_log(_config(limits))
+    opened = place.open_metadata_log(_config(limits), file_system)
     if opened.log_end_offset != end:
         raise RefusalError(
             f"{opened.directory}: the log ends at offset {end}, and cannot go on there; {mend}"

@@ -7,6 +7,7 @@ steps, or in another thread. Kafka's counterparts: `SnapshotGenerator`, `Records
 
 from collections.abc import Iterator, Sequence
 
+from ottla.base.errors import ShortageError
 from ottla.base.timestamps import Timestamps
 from ottla.broker.metadata.log import SnapshotLimits
 from ottla.broker.metadata.quorum_log import PartitionQuorumLog
@@ -22,17 +23,22 @@ from ottla.record.batch import batch_at
 
 HEAD_SIZE = 1 << 16
 
+PAUSE_MS = 60_000
+"""The time before a snapshot is tried again for which there was no room."""
+
 
 class SnapshotWork:
     """A snapshot to be written, in steps of about 1 ms and a last one that syncs the file.
 
-    They may run in another thread than everything else. They raise `StorageError`.
+    They may run in another thread than everything else. They raise `StorageError`; after a
+    `ShortageError` nothing is left of the snapshot, and another may be made later.
     """
 
     def __init__(
         self, log: PartitionQuorumLog, image: MetadataImage, head: Sequence[Message], at: Timestamps
     ) -> None:
         self.id = SnapshotId(image.end_offset, image.epoch)
+        self.path = log.snapshot_path(self.id)
         self._log = log
         self._parts = snapshot_parts(
             image_changes(MetadataImage(), image),
@@ -43,6 +49,13 @@ class SnapshotWork:
         )
 
     def steps(self) -> Iterator[None]:
+        try:
+            yield from self._steps()
+        except ShortageError:
+            self._log.drop_snapshot(self.id)
+            raise
+
+    def _steps(self) -> Iterator[None]:
         position = 0
         for part in self._parts:
             if part:
@@ -75,6 +88,8 @@ class QuorumSnapshots:
         self._limits = limits
         self._begun_ms = at.monotonic_ms
         self._size_then = log.appended_size - log.size_from(self._latest_end)
+        self._before = self._begun_ms, self._size_then
+        self._not_before_ms = 0.0
         self._work: SnapshotWork | None = None
         self._oldest: tuple[SnapshotId, int] | None = None
         """The time up to which the oldest snapshot has everything."""
@@ -89,6 +104,8 @@ class QuorumSnapshots:
             self._latest_end, self._log.log_start_offset
         ):
             return False
+        if at.monotonic_ms < self._not_before_ms:
+            return False
         limits = self._limits
         if self._log.appended_size - self._size_then >= limits.bytes_between:
             return True
@@ -98,20 +115,32 @@ class QuorumSnapshots:
         self, image: MetadataImage, kraft_version: int, voters: VoterSet, at: Timestamps
     ) -> SnapshotWork:
         """Raises `StorageError`."""
-        self._begun_ms = at.monotonic_ms
-        self._size_then = self._log.appended_size
-        # So that what is before it can be deleted soon: Kafka waits for a segment to be full.
-        self._log.end_segment(self._limits.bytes_between // 2)
+        self._before = self._begun_ms, self._size_then
+        self._begun_ms, self._size_then = at.monotonic_ms, self._log.appended_size
         self._work = SnapshotWork(self._log, image, voter_records(kraft_version, voters), at)
         return self._work
 
+    def put_off(self, at: Timestamps) -> None:
+        """There was no room for the snapshot that was begun."""
+        self._work = None
+        self._begun_ms, self._size_then = self._before
+        self._not_before_ms = at.monotonic_ms + PAUSE_MS
+
     def ended(self, work: SnapshotWork) -> bool:
-        """Whether the log still goes on after it; not if a leader's snapshot has replaced it."""
+        """Whether the log still goes on after it; not if a leader's snapshot has replaced it.
+
+        Raises `StorageError`.
+        """
         self._work = None
         log = self._log
-        return work.id in log.snapshots and (
+        if work.id not in log.snapshots or not (
             log.log_start_offset <= work.id.end_offset <= log.log_end_offset
-        )
+        ):
+            return False
+        # So that what is before it can be deleted soon: Kafka waits for a segment to be full. Not
+        # before there is a snapshot, for which there may be no room.
+        log.end_segment(self._limits.bytes_between // 2)
+        return True
 
     def outdated(self, at: Timestamps) -> SnapshotId | None:
         """The snapshot that is to be the oldest one, if what is before it is too old or too much;

@@ -23,7 +23,7 @@ class Complaints:
         """`silent` are the nodes whose last request failed, and how."""
         self._complain = complain
         self._silent = silent
-        self._refused_answer = self._refused_office = ""
+        self._refused_answer = self._refused_office = self._no_snapshot = ""
         self._is_leading = False
         self._doubled_epoch: int | None = None
         self._leaderless_ms: float | None = None
@@ -75,6 +75,15 @@ class Complaints:
         if reason != self._refused_office:
             self._refused_office = reason
             self._complain(f"this node cannot be the controller: {reason}")
+
+    def no_snapshot(self, reason: str) -> None:
+        """A snapshot of the log was put off, or made: then there is no reason."""
+        if reason and not self._no_snapshot:
+            self._complain(
+                "a snapshot of the metadata log is put off, which goes on and grows meanwhile: "
+                f"{reason}"
+            )
+        self._no_snapshot = reason
 
     def leader_changed(
         self, quorum: Quorum, effect: LeaderChanged, former: Known, reason: str

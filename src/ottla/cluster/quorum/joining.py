@@ -51,7 +51,9 @@ from ottla.quorum.messages import Known
 from ottla.quorum.options import QuorumOptions
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.directory.open_options import OpenOptions
+from ottla.storage.files.filenames import CLUSTER_METADATA_DIRECTORY
 from ottla.storage.files.metadata_files import has_metadata_log, metadata_folder
+from ottla.storage.files.patient_files import Patience, patient_files
 
 logger = logging.getLogger(__name__)
 
@@ -131,6 +133,11 @@ class QuorumBroker:
         self._is_unfit = False
         """Whether the cluster has levels that are not known here."""
         self._stopped = Event()
+        self._patience = Patience(
+            lambda time_s: self._running is None or self._stopped.wait(time_s),
+            "the quorum's part of this node",
+            join(self._identity.metadata_path, CLUSTER_METADATA_DIRECTORY),
+        )
         self._epoch: int | None = None
         """The broker's, once it is registered."""
         self.membership: QuorumMembership[ActiveController] = QuorumMembership(
@@ -252,7 +259,7 @@ class QuorumBroker:
         )
         opened = open_quorum(
             directory,
-            self._file_system,
+            patient_files(self._file_system, self._patience),
             self._voters,
             self._clock.now_ms,
             SegmentLimits.of(self._config),
@@ -286,6 +293,7 @@ class QuorumBroker:
                 snapshots=QuorumSnapshots(
                     opened.log, SnapshotLimits.of(config), read_clock(self._clock)
                 ),
+                patience=self._patience,
                 connect=place.quick_connect or place.control_connect,
                 protocol=controller_protocol(config).protocol,
                 clock=self._clock,

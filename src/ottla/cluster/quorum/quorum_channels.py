@@ -67,7 +67,13 @@ class QuorumChannels:
         """Of one thread, like `stop`."""
         channel = self._channels.get(effect.node_id)
         if channel is None:
-            channel = self._channels[effect.node_id] = _Channel(self._parts, effect.node_id)
+            try:
+                channel = _Channel(self._parts, effect.node_id)
+            except RuntimeError as error:  # the system has no thread left
+                logger.warning("node %d is not asked: %s", effect.node_id, error)
+                self._parts.answered(effect.number, None)
+                return
+            self._channels[effect.node_id] = channel
         channel.put(effect)
 
     def silent(self) -> dict[int, str]:

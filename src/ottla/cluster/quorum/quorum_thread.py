@@ -16,7 +16,13 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from ottla.base.clock import Clock, read_clock
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, CorruptionError, OttlaError, StorageError
+from ottla.base.errors import (
+    ApiError,
+    CorruptionError,
+    OttlaError,
+    ShortageError,
+    StorageError,
+)
 from ottla.base.timestamps import Timestamps
 from ottla.base.values import dataclass
 from ottla.broker.metadata.quorum_snapshots import QuorumSnapshots, SnapshotWork
@@ -32,6 +38,7 @@ from ottla.metadata.image import MetadataImage
 from ottla.metadata.image_changes import VersionedRecord
 from ottla.quorum.effects import (
     Effect,
+    FinishSnapshot,
     HighWatermarkMoved,
     LeaderChanged,
     LoadSnapshot,
@@ -41,6 +48,7 @@ from ottla.quorum.effects import (
     Send,
     SyncLog,
     WriteElectionState,
+    WriteSnapshot,
 )
 from ottla.quorum.election_state import ElectionState
 from ottla.quorum.log import QuorumLog, carry_out, lineage_of
@@ -50,6 +58,7 @@ from ottla.quorum.options import QuorumOptions
 from ottla.quorum.roles import Leader
 from ottla.quorum.status import ElectionNotes, QuorumStatus, status_of
 from ottla.quorum.voters import VoterHistory, VoterSet
+from ottla.storage.files.patient_files import IMPATIENT, Patience
 
 logger = logging.getLogger(__name__)
 
@@ -120,7 +129,8 @@ class QuorumParts(Generic[ControllerT]):
     (`broker/metadata/quorum_opening.py`); `connect` and `protocol` are those of `ChannelParts`.
 
     Without `snapshots` none are made. A broker has no `new_controller` (image, end of the log,
-    epoch, time). `complain` gets a line for people. `failed` is called once, in the thread, if this
+    epoch, time). `patience` waits for room for the snapshot of a leader, without which a node
+    cannot go on. `complain` gets a line for people. `failed` is called once, in the thread, if this
     node's part in the quorum ends by itself.
     """
 
@@ -130,6 +140,7 @@ class QuorumParts(Generic[ControllerT]):
     election: ElectionState | None
     history: VoterHistory
     snapshots: QuorumSnapshots | None = None
+    patience: Patience = IMPATIENT
     connect: Connect
     protocol: str = "PLAINTEXT"
     clock: Clock
@@ -421,6 +432,8 @@ class QuorumThread(Generic[ControllerT]):
                 case LoadSnapshot():
                     self._committed.load(effect.snapshot)
                     self._has_news = True
+                case WriteSnapshot() | FinishSnapshot():
+                    parts.patience.carry_out(carry_out, effect, parts.log)
                 case _:
                     carry_out(effect, parts.log)
 
@@ -476,8 +489,13 @@ class QuorumThread(Generic[ControllerT]):
         """Called by the thread that has written a snapshot."""
 
         def run() -> None:
+            if isinstance(error, ShortageError):
+                self._complaints.no_snapshot(error.reason)
+                self._snapshotting.put_off(self._now())
+                return
             if error is not None:
                 raise error
+            self._complaints.no_snapshot("")
             self._snapshotting.made(self._quorum, work)
             while effects := self._snapshotting.delete(self._quorum, self._now()):
                 self._carry_out(effects)

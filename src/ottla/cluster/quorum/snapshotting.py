@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from threading import Event, Thread
 
+from ottla.base.errors import ShortageError
 from ottla.base.timestamps import Timestamps
 from ottla.broker.metadata.quorum_snapshots import QuorumSnapshots, SnapshotWork
 from ottla.metadata.image import MetadataImage
@@ -31,10 +32,13 @@ class Snapshotting:
         if snapshots is None or image.has_open_transaction or not snapshots.is_due(end_offset, at):
             return
         work = snapshots.begin(image, *quorum.snapshot_voters(end_offset), at)
-        self._thread = Thread(
-            target=self._run, args=(work,), name="ottla-quorum-snapshot", daemon=True
-        )
-        self._thread.start()
+        thread = Thread(target=self._run, args=(work,), name="ottla-quorum-snapshot", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # the system has no thread left
+            self._ended(work, ShortageError(work.path, str(error)))
+        else:
+            self._thread = thread
 
     def _run(self, work: SnapshotWork) -> None:
         try:
@@ -47,9 +51,14 @@ class Snapshotting:
             self._ended(work, None)
 
     def made(self, quorum: Quorum, work: SnapshotWork) -> None:
-        """Tells the machine of a snapshot."""
+        """Tells the machine of a snapshot; raises `StorageError`."""
         if self._snapshots is not None and self._snapshots.ended(work):
             quorum.snapshot_made(work.id)
+
+    def put_off(self, at: Timestamps) -> None:
+        """There was no room for the one that was begun."""
+        if self._snapshots is not None:
+            self._snapshots.put_off(at)
 
     def delete(self, quorum: Quorum, at: Timestamps) -> list[Effect]:
         """What removes the oldest snapshot, if it is too old or too much; to be asked again.

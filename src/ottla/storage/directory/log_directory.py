@@ -195,14 +195,17 @@ class LogDirectory:
     # The metadata log
 
     @changes_files
-    def open_metadata_log(self, config: TopicConfig) -> PartitionLog:
-        """Opens or creates the log of `__cluster_metadata-0`, which `close` closes.
+    def open_metadata_log(
+        self, config: TopicConfig, file_system: FileSystem | None = None
+    ) -> PartitionLog:
+        """Opens or creates the log of `__cluster_metadata-0`, which `close` closes; by other files
+        if another thread uses it than the rest of the directory.
 
         It must be sound, but for a torn end. Raises `StorageError`.
         """
         if self._metadata is None:
             self._metadata = self._loader.open_metadata_log(
-                config, was_clean_stop=self.was_clean_stop, written=self.written
+                config, file_system, was_clean_stop=self.was_clean_stop, written=self.written
             )
             self._note_log(self._metadata)
         return self._metadata

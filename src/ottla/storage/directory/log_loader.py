@@ -199,9 +199,15 @@ class LogLoader:
         return self._open(request, key)
 
     def open_metadata_log(
-        self, config: TopicConfig, *, was_clean_stop: bool, written: WrittenEnds | None
+        self,
+        config: TopicConfig,
+        file_system: FileSystem | None = None,
+        *,
+        was_clean_stop: bool,
+        written: WrittenEnds | None,
     ) -> PartitionLog:
-        """Opens the log of `__cluster_metadata-0`, or creates it.
+        """Opens the log of `__cluster_metadata-0`, or creates it; `file_system` is by what it is
+        used afterwards, if not by that of the directory.
 
         Its appends are durable when they are acknowledged, so that no checkpoint has it.
         """
@@ -221,7 +227,7 @@ class LogLoader:
         is_lost = integrity is None and is_integrity_lost(self._file_system, path)
         is_ours = integrity is not None or is_lost
         request = LoadRequest(
-            file_system=self._file_system,
+            file_system=file_system or self._file_system,
             directory=path,
             config=config,
             now_ms=self._options.now_ms,

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Iterator
+from itertools import count
 from math import inf
 from threading import Event
 
@@ -13,6 +14,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, StorageError
 from ottla.base.timestamps import Timestamps
 from ottla.broker.metadata.log import SnapshotLimits
+from ottla.broker.metadata.quorum_log import PART
 from ottla.cli.main import cli
 from ottla.cluster.quorum.quorum_thread import Published
 from ottla.codec.schema import Message
@@ -25,6 +27,8 @@ from tests.support.patience import PATIENCE_S, wait_until
 from tests.support.quorum_nodes import CLUSTER_ID, Node, QuorumNodes, TopicMaker, endpoint_of
 
 pytestmark = pytest.mark.slow
+
+FOLDER = "/d/__cluster_metadata-0"
 
 
 @pytest.fixture
@@ -215,6 +219,92 @@ def test_a_disk_that_fails_ends_the_part_of_its_node_and_of_no_other(quorum: Quo
     first.is_up = False
     quorum.create("c")
     quorum.await_topics("a", "c")
+
+
+def test_a_node_without_a_descriptor_waits_for_one_and_goes_on(
+    quorum: QuorumNodes, caplog: pytest.LogCaptureFixture
+) -> None:
+    quorum.create("a")
+    first = quorum.leader()
+    first.files.has_descriptors = False
+    with caplog.at_level(logging.WARNING, logger="ottla.storage.files.patient_files"):
+        first.thread.ask(lambda controller: controller.create("b"), lambda _: None)
+        wait_until(lambda: first.files.refused > 2)
+        second = quorum.leader([one for one in quorum.up if one is not first])
+        assert isinstance(second.ask(lambda controller: controller.create("c")), int)
+        first.files.has_descriptors = True
+        quorum.await_topics("a", "c")
+    assert not any(one.failures or one.complaints for one in quorum.up)
+    waited, went_on = caplog.messages[:2]
+    assert waited.startswith("/d: the quorum's part of this node waits: ")
+    assert "ulimit -n" in waited
+    assert went_on == "/d: the quorum's part of this node goes on"
+
+
+def test_a_node_that_waits_for_a_descriptor_can_be_stopped(quorum: QuorumNodes) -> None:
+    quorum.create("a")
+    first = quorum.leader()
+    first.files.has_descriptors = False
+    first.thread.ask(lambda controller: controller.create("b"), lambda _: None)
+    wait_until(lambda: first.files.refused > 2)
+    first.stop()
+    first.start()
+    quorum.await_topics("a")
+
+
+def test_a_snapshot_without_room_is_put_off_and_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ottla.broker.metadata.quorum_snapshots.PAUSE_MS", 50)
+    quorum = QuorumNodes()
+    quorum.snapshot_limits = SnapshotLimits(bytes_between=1500)
+    quorum.start()
+    try:
+        for one in quorum.up:
+            one.files.full_for = PART
+        names = (f"t{number}" for number in count())
+        wait_until(lambda: all(one.files.refused > 3 for one in made(quorum, names)))
+        wait_until(lambda: not any(parts_of(one) for one in quorum.up))
+        for one in quorum.up:
+            (line,) = one.complaints
+            assert line.startswith("a snapshot of the metadata log is put off")
+            assert line.endswith("make room on the disk")
+            one.files.full_for = None
+        wait_until(lambda: all(one.used.log.snapshots for one in made(quorum, names)))
+        assert not any(one.failures for one in quorum.up)
+    finally:
+        quorum.stop()
+
+
+def parts_of(node: Node) -> list[str]:
+    return [one for one in node.disk.list(FOLDER) if one.endswith(PART)]
+
+
+def made(quorum: QuorumNodes, names: Iterator[str]) -> list[Node]:
+    quorum.create(next(names))
+    return quorum.up
+
+
+def test_a_snapshot_of_the_leader_waits_for_room() -> None:
+    quorum = QuorumNodes()
+    quorum.snapshot_limits = SnapshotLimits(bytes_between=1500, retention_bytes=4000)
+    quorum.start()
+    try:
+        quorum.create("t0")
+        away = next(one for one in quorum.up if one is not quorum.leader())
+        away.stop()
+        names = [f"t{number}" for number in range(60)]
+        for name in names[1:]:
+            quorum.create(name)
+        wait_until(lambda: all(one.used.log.log_start_offset > 5 for one in quorum.up))
+        away.open()
+        away.files.full_for = PART
+        away.is_up = True
+        away.thread.start()
+        wait_until(lambda: away.files.refused > 1)
+        away.files.full_for = None
+        quorum.await_topics(*names)
+        assert not away.failures
+    finally:
+        quorum.stop()
 
 
 def test_voters_that_know_no_pre_vote_are_asked_for_their_vote_at_once() -> None:
