@@ -1,18 +1,23 @@
 """A node of a KRaft cluster whose quorum's thread is elsewhere: what it does by itself."""
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import TypeVar
 
 from benchmarks.fairness import KNOWN, Burden, largest_of
 from benchmarks.wire import frame_of
+from ottla.base.clock import SystemClock
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.principal import ANONYMOUS
+from ottla.base.files import Buffer
+from ottla.base.principal import ANONYMOUS, Principal
 from ottla.broker.controlling.active_controller import ActiveController
 from ottla.broker.waiting.rooms import Waiting
-from ottla.config.listeners import controller_listeners
+from ottla.client.connecting.socket_connection import SocketConnection
+from ottla.cluster.quorum.forwarding import Forwarding, ForwardingParts
+from ottla.config.listeners import client_listeners, controller_listeners
+from ottla.metadata.brokers import Endpoint
 from ottla.protocol.api_keys import FORWARDED, ApiKey
 from ottla.protocol.messages.envelope import EnvelopeRequest
 from ottla.protocol.principal_data import encode_principal
@@ -61,6 +66,42 @@ class BusyNode(LonelyNode):
     def serving(self) -> AbstractContextManager[Server]:
         """Serves other nodes."""
         return serving(self.broker, listeners=controller_listeners(self.broker.settings.config))
+
+    @contextmanager
+    def passing_on(self) -> Iterator[Server]:
+        """Serves clients, whose requests go in Envelopes to itself, over a socket."""
+        config = self.broker.settings.config
+        listeners = [*client_listeners(config), *controller_listeners(config)]
+        with serving(self.broker, listeners=listeners) as server:
+            host, port = server.addresses[-1]
+            own = Endpoint(listener="", host=host, port=port, security_protocol="PLAINTEXT")
+
+            def answered(waiting: Waiting[Buffer | ApiError], answer: Buffer | ApiError) -> None:
+                waiting.result = answer
+                self._done.append(waiting)
+                server.wake()
+
+            self._forwarding = Forwarding(
+                ForwardingParts(
+                    connect=lambda *_: SocketConnection(host, port),
+                    client_id="1",
+                    controller=lambda: own,
+                    answered=answered,
+                    clock=SystemClock(),
+                    timeout_ms=60_000.0,
+                    complain=self.complaints.append,
+                )
+            )
+            self._forwarding.start()
+            try:
+                yield server
+            finally:
+                self._forwarding.stop()
+
+    def forward(
+        self, request: Buffer, principal: Principal, host: str, *, is_by_token: bool = False
+    ) -> Waiting[Buffer | ApiError]:
+        return self._forwarding.forward(request, principal, host, is_by_token=is_by_token)
 
     def burdens(self, key: ApiKey, count: int) -> Iterator[Burden]:
         """The largest requests of an API; those of clients come in Envelopes."""

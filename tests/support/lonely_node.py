@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.files import Buffer
 from ottla.base.principal import Principal
 from ottla.broker.control.image_following import ImageFollower
 from ottla.broker.controlling.active_controller import ActiveController
@@ -50,7 +51,7 @@ class LonelyNode:
         self.quorum = AloneInQuorum()
         self.leads = True
         self.shows_at_once = True
-        self.forwarded: list[tuple[bytes, Principal, str, bool, Waiting[bytes | ApiError]]] = []
+        self.forwarded: list[tuple[Buffer, Principal, str, bool, Waiting[Buffer | ApiError]]] = []
         self.named: list[str] = []
         self.newest: dict[int, int] = {}
         """What the controller answers, as far as is known."""
@@ -123,13 +124,13 @@ class LonelyNode:
         return self.newest
 
     def forward(
-        self, request: bytes, principal: Principal, host: str, *, is_by_token: bool = False
-    ) -> Waiting[bytes | ApiError]:
-        waiting: Waiting[bytes | ApiError] = Waiting()
+        self, request: Buffer, principal: Principal, host: str, *, is_by_token: bool = False
+    ) -> Waiting[Buffer | ApiError]:
+        waiting: Waiting[Buffer | ApiError] = Waiting()
         self.forwarded.append((request, principal, host, is_by_token, waiting))
         return waiting
 
-    def answer(self, answer: bytes | ApiError) -> None:
+    def answer(self, answer: Buffer | ApiError) -> None:
         """Answers the oldest request that was to be forwarded."""
         *_, waiting = self.forwarded.pop(0)
         waiting.result = answer

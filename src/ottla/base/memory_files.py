@@ -2,9 +2,12 @@
 
 import errno
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Final, NoReturn
 
-from ottla.base.files import Buffer, Numbers
+from ottla.base.files import Buffer, FileSlice, Numbers
+
+COPIED_SIZE: Final = 32 * 1024
+"""Bytes up to which a copy is cheaper than a part of its own in a write."""
 
 
 class ReadOnlyFile:
@@ -65,3 +68,12 @@ class MemoryFile(ReadOnlyFile):
         if size > len(self.view):
             raise ValueError(f"a map of {size} bytes is longer than {self.path}")
         return self.view[:size]
+
+
+def uncopied(content: Buffer) -> Buffer | FileSlice:
+    """What a message is to have of bytes that must stay unchanged until it is sent: the same, or,
+    if they are many, a slice that is sent from where it is.
+    """
+    if len(content) <= COPIED_SIZE:
+        return content
+    return FileSlice(MemoryFile("a message", memoryview(content)), 0, len(content))

@@ -143,9 +143,11 @@ def binary(
     return Field("binary", versions, default).with_options(tag, ignorable, nullable)
 
 
-def records(versions: str, *, nullable: str | None = None) -> Any:
-    """Record batches: read as a `memoryview` of the frame, written from `Records`."""
-    return Field("records", versions, None).with_options(None, False, nullable)
+def records(versions: str, *, default: bytes | None = None, nullable: str | None = None) -> Any:
+    """Record batches, or what is as large: read as a `memoryview` of the frame, written from
+    `Records`.
+    """
+    return Field("records", versions, default).with_options(None, False, nullable)
 
 
 def nested(

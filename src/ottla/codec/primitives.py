@@ -83,15 +83,18 @@ class Output:
             self.slices_size -= piece.size
         del self.slices[slice_count:]
 
+    def pieces(self) -> list[Buffer | FileSlice]:
+        """What is to be sent, in its order."""
+        found: list[Buffer | FileSlice] = []
+        view, done = memoryview(self.data), 0
+        for position, piece in self.slices:
+            found += (view[done:position], piece)
+            done = position
+        return [*found, view[done:]]
+
     def read_all(self) -> bytes:
         """All bytes, with slices read from their files, for tests and small responses."""
-        parts: list[bytes] = []
-        done = 0
-        for position, piece in self.slices:
-            parts += (bytes(self.data[done:position]), piece.read())
-            done = position
-        parts.append(bytes(self.data[done:]))
-        return b"".join(parts)
+        return b"".join(one.read() if isinstance(one, FileSlice) else one for one in self.pieces())
 
 
 def skip_tagged_fields(buffer: Buffer, position: int, count: int, pace: Pace | None = None) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from ottla.base.errors import ApiError
+from ottla.base.files import Buffer
 from ottla.base.principal import Principal
 from ottla.broker.membership.dead_letter_requests import DeadLetterRequest
 from ottla.broker.membership.end_requests import EndOffsetsRequest
@@ -118,8 +119,8 @@ class QuorumMembership(Membership, Protocol[ControllerT]):
         """
 
     def forward(
-        self, request: bytes, principal: Principal, host: str, *, is_by_token: bool = False
-    ) -> Waiting[bytes | ApiError]:
+        self, request: Buffer, principal: Principal, host: str, *, is_by_token: bool = False
+    ) -> Waiting[Buffer | ApiError]:
         """Sends a client's request, header and all, to the active controller in an Envelope.
 
         The answer is a response with its header. NOT_CONTROLLER and lost connections are retried

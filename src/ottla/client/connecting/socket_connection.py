@@ -10,13 +10,15 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
+from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 from time import monotonic
 from typing import Any, Final
 
 from ottla.base.addresses import address_text
 from ottla.base.closing import Closing
 from ottla.base.errors import ApiError, ProtocolError, UnreachableError, UserError
-from ottla.base.files import Buffer
+from ottla.base.files import Buffer, FileSlice
+from ottla.base.memory_files import COPIED_SIZE, MemoryFile
 from ottla.client.connecting.connection import ADDRESS_HINT, CLIENT_ID
 from ottla.client.connecting.security import PLAINTEXT, Security
 from ottla.codec.primitives import Output
@@ -171,7 +173,7 @@ class SocketConnection(Closing):
 
     def _send(self, requests: Sequence[Message], versions: Sequence[int]) -> list[RequestHeader]:
         headers: list[RequestHeader] = []
-        pieces: list[Buffer] = []
+        pieces: list[Buffer | FileSlice] = []
         for request, version in zip(requests, versions, strict=True):
             assert request.API_KEY is not None
             self._correlation_id += 1
@@ -182,15 +184,33 @@ class SocketConnection(Closing):
             except struct.error as error:
                 what = ApiKey(request.API_KEY).name
                 raise UserError(f"{what} has a number that its field cannot: {error}") from error
-            pieces.append(output.read_all() if output.slices else output.data)
+            pieces += output.pieces() if output.slices else [output.data]
             headers.append(header)
         try:
-            # One write for all: after each, the thread would wait for others of this process.
-            self._socket.sendall(pieces[0] if len(pieces) == 1 else b"".join(pieces))
+            self._write(pieces)
         except (OSError, ValueError) as error:
             raise self._error(error) from error
         self._unanswered += headers
         return headers
+
+    def _write(self, pieces: Sequence[Buffer | FileSlice]) -> None:
+        """One write for all but what is not to be copied: after each, the thread would wait for
+        others of this process.
+        """
+        together: list[Buffer] = []
+        for piece in pieces:
+            if not isinstance(piece, FileSlice):
+                together.append(piece)
+            elif isinstance(piece.file, MemoryFile) and piece.size > COPIED_SIZE:
+                # Otherwise what is left would wait until the peer has acknowledged the rest.
+                self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self._socket.sendall(b"".join(together))
+                self._socket.sendall(piece.file.view[piece.position :][: piece.size])
+                together = []
+            else:
+                together.append(piece.read())
+        if together:
+            self._socket.sendall(together[0] if len(together) == 1 else b"".join(together))
 
     def _receive(self, header: RequestHeader) -> Any:
         while header.correlation_id not in self._answers:
@@ -221,9 +241,9 @@ class SocketConnection(Closing):
     def _memory(self, size: int) -> memoryview:
         """One buffer for responses, which are views of it: several megabytes."""
         if not self._keeps_memory:
-            return memoryview(bytearray(size))
+            return _new_memory(size)
         if size < LONG_FRAME or size > len(self._kept):
-            self._kept = memoryview(bytearray(size))
+            self._kept = _new_memory(size)
         return self._kept[:size]
 
     def _read(self, frame: memoryview) -> memoryview:
@@ -266,3 +286,10 @@ class SocketConnection(Closing):
             if is_closed and is_early and not self._security.has_login
             else (ADDRESS_HINT)
         )
+
+
+def _new_memory(size: int) -> memoryview:
+    """A `bytearray` is filled with zeros first, while no other thread of the process runs."""
+    if size < LONG_FRAME:
+        return memoryview(bytearray(size))
+    return memoryview(mmap(-1, size, flags=MAP_PRIVATE | MAP_ANONYMOUS))

@@ -16,6 +16,8 @@ from typing import Final
 from ottla.base.clock import Clock
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.files import Buffer
+from ottla.base.memory_files import uncopied
 from ottla.base.principal import Principal
 from ottla.base.values import dataclass
 from ottla.broker.waiting.rooms import Waiting
@@ -38,7 +40,7 @@ told so while he still listens. Kafka lets him wait until he gives up.
 LEARNING_S: Final = 1.0
 """The time between attempts to learn what a controller answers."""
 
-Answered = Waiting[bytes | ApiError]
+Answered = Waiting[Buffer | ApiError]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +53,7 @@ class ForwardingParts:
     connect: Connect
     client_id: str
     controller: Callable[[], Endpoint | None]
-    answered: Callable[[Answered, bytes | ApiError], None]
+    answered: Callable[[Answered, Buffer | ApiError], None]
     clock: Clock
     timeout_ms: float
     complain: Callable[[str], None]
@@ -94,15 +96,16 @@ class Forwarding:
             self._thread.join(JOIN_S)
 
     def forward(
-        self, request: bytes, principal: Principal, host: str, *, is_by_token: bool = False
+        self, request: Buffer, principal: Principal, host: str, *, is_by_token: bool = False
     ) -> Answered:
-        """Sends a request with its header; the answer has one too. `ApiError` without an answer:
+        """Sends a request with its header, which must stay unchanged until the answer, which has
+        one too. `ApiError` without an answer:
         NOT_CONTROLLER if no controller answers for as long as an election may take,
         REQUEST_TIMED_OUT, or the error of the Envelope.
         """
         waiting: Answered = Waiting()
         envelope = EnvelopeRequest(
-            request_data=request,
+            request_data=uncopied(request),
             request_principal=encode_principal(principal, is_by_token=is_by_token),
             client_host_address=ip_address(host).packed,
         )
@@ -165,7 +168,7 @@ class Forwarding:
                 break
         self._newest, self._newest_of = newest, endpoint
 
-    def _answer_to(self, one: _Forwarded) -> bytes | ApiError:
+    def _answer_to(self, one: _Forwarded) -> Buffer | ApiError:
         try:
             while self._parts.clock.monotonic_ms() < one.deadline_ms:
                 response = self._ask(one)
@@ -205,11 +208,13 @@ class Forwarding:
                 self._changed.wait_for(lambda: self._is_stopping, BACKOFF_S)
             return self._is_stopping
 
-    def _read(self, response: EnvelopeResponse) -> bytes | ApiError:
+    def _read(self, response: EnvelopeResponse) -> Buffer | ApiError:
         code = ErrorCode(response.error_code)
         if code is ErrorCode.NONE:
             self._refusal = code
-            return bytes(response.response_data or b"")
+            data = response.response_data
+            assert data is None or isinstance(data, Buffer), "as it is read"
+            return b"" if data is None else data
         if code is not self._refusal:
             self._refusal = code
             self._parts.complain(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Generic, Protocol, TypeVar
 
 from ottla.base.errors import ApiError
+from ottla.base.files import Buffer
 from ottla.base.principal import Principal
 from ottla.broker.waiting.rooms import Waiting
 from ottla.cluster.common_membership import CommonMembership, Connected
@@ -38,8 +39,8 @@ class Forwarder(Protocol):
     def newest(self) -> Mapping[int, int]: ...
 
     def forward(
-        self, request: bytes, principal: Principal, host: str, *, is_by_token: bool = False
-    ) -> Waiting[bytes | ApiError]: ...
+        self, request: Buffer, principal: Principal, host: str, *, is_by_token: bool = False
+    ) -> Waiting[Buffer | ApiError]: ...
 
 
 class InQuorum(Connected, Protocol[AsksController]):
@@ -87,7 +88,7 @@ class QuorumMembership(CommonMembership, Generic[ControllerT]):
         return waiting
 
     def forward(
-        self, request: bytes, principal: Principal, host: str, *, is_by_token: bool = False
-    ) -> Waiting[bytes | ApiError]:
+        self, request: Buffer, principal: Principal, host: str, *, is_by_token: bool = False
+    ) -> Waiting[Buffer | ApiError]:
         forwarding = self._running().forwarding
         return forwarding.forward(request, principal, host, is_by_token=is_by_token)

@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ProtocolError
 from ottla.base.files import Buffer
+from ottla.base.memory_files import uncopied
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import in_turns
 from ottla.codec.primitives import Output
@@ -60,7 +61,8 @@ def enveloped(dispatcher: Inner) -> Handler:
             return EnvelopeResponse(error_code=ErrorCode.PRINCIPAL_DESERIALIZATION_FAILURE)
         except ValueError:  # an address of neither 4 nor 16 bytes
             return EnvelopeResponse(error_code=ErrorCode.INVALID_REQUEST)
-        frame, output = bytes(request.request_data), Output()
+        frame, output = request.request_data, Output()
+        assert isinstance(frame, memoryview), "as it is read"
         try:
             header, _ = read_request_header(frame)
             if header.api_key not in FORWARDED:
@@ -108,7 +110,8 @@ def _response(client: Client, output: Output) -> EnvelopeResponse:
     assert isinstance(client.connection, Origin)
     if client.connection.is_refused:
         return EnvelopeResponse(error_code=ErrorCode.NOT_CONTROLLER)
-    return EnvelopeResponse(response_data=output.read_all()[FRAME_SIZE.size :])
+    assert not output.slices, "what is forwarded has no records"
+    return EnvelopeResponse(response_data=uncopied(memoryview(output.data)[FRAME_SIZE.size :]))
 
 
 def noting_refusals(handle: Handler) -> Handler:

@@ -64,9 +64,11 @@ def forwarded(api_key: ApiKey, api_version: int, handle: Handler) -> Handler:
     return ForwardedApi(api_key, api_version, handle).handle
 
 
-def whole_frame(frame: Buffer, position: int, pace: Pace | None = None) -> tuple[bytes, int]:
-    """What is read of a request that is passed on: all of it, with its header."""
-    return bytes(frame), len(frame)
+def whole_frame(frame: Buffer, position: int, pace: Pace | None = None) -> tuple[Buffer, int]:
+    """What is read of a request that is passed on: all of it, with its header. It stays in the
+    buffer of its connection, which takes nothing more before the response.
+    """
+    return frame, len(frame)
 
 
 class ForwardedApi:
@@ -77,10 +79,10 @@ class ForwardedApi:
         self._api_version = api_version
         self._handle_here = handle
 
-    def handle(self, frame: bytes, context: RequestContext) -> Answer:
+    def handle(self, frame: Buffer, context: RequestContext) -> Answer:
         return self._sent(frame, context)
 
-    def _sent(self, frame: bytes, context: RequestContext) -> PendingResponse:
+    def _sent(self, frame: Buffer, context: RequestContext) -> PendingResponse:
         membership, client = context.broker.membership, context.client
         assert isinstance(membership, QuorumMembership)
         waiting = membership.forward(
@@ -96,7 +98,7 @@ class ForwardedApi:
 
         return LongPendingAnswer(waiting, answered)
 
-    def _refused(self, frame: bytes, context: RequestContext, error: ApiError) -> Any:
+    def _refused(self, frame: Buffer, context: RequestContext, error: ApiError) -> Any:
         if error.code is ErrorCode.UNSUPPORTED_VERSION:
             name, version = self._api_key.name, self._api_version
             raise ProtocolError(f"the controller does not answer {name} in version {version}")
@@ -105,13 +107,13 @@ class ForwardedApi:
             return amended(refused, partial(_time_out, error))
         return refused
 
-    def _read_request(self, frame: bytes) -> Any:
+    def _read_request(self, frame: Buffer) -> Any:
         _, position = read_request_header(frame)
         read: Callable[..., tuple[Any, int]]
         read = reader(request_class(self._api_key), self._api_version)
         return read(frame, position, CURRENT.get())[0]
 
-    def _read_response(self, frame: bytes) -> Any:
+    def _read_response(self, frame: Buffer) -> Any:
         _, position = read_response_header(frame, self._api_key, self._api_version)
         read: Callable[..., tuple[Any, int]]
         read = reader(response_class(self._api_key), self._api_version)
@@ -121,7 +123,7 @@ class ForwardedApi:
 class ForwardedTokens(ForwardedApi):
     """Over a listener without TLS or logins tokens are refused, which the controller cannot see."""
 
-    def handle(self, frame: bytes, context: RequestContext) -> Answer:
+    def handle(self, frame: Buffer, context: RequestContext) -> Answer:
         if context.client.protocol == PLAINTEXT:
             return self._handle_here(self._read_request(frame), context)
         return self._sent(frame, context)
@@ -132,7 +134,7 @@ class ForwardedSettings(ForwardedApi):
     knows its other settings.
     """
 
-    def handle(self, frame: bytes, context: RequestContext) -> Answer:
+    def handle(self, frame: Buffer, context: RequestContext) -> Answer:
         if len(frame) > SHORT_SIZE:
             context.may_take_long()
         request = self._read_request(frame)
@@ -174,12 +176,12 @@ class ForwardedSettings(ForwardedApi):
         altered: list[Any] = response.responses
         return altered
 
-    def _frame(self, frame: bytes, request: Message) -> bytes:
+    def _frame(self, frame: Buffer, request: Message) -> Buffer:
         header, _ = read_request_header(frame)
         output = Output()
         output.turn = CURRENT.get()
         encode_request(header, request, output)
-        return bytes(output.data[FRAME_SIZE.size :])
+        return memoryview(output.data)[FRAME_SIZE.size :]
 
 
 def _time_out(error: ApiError, response: Struct) -> None:

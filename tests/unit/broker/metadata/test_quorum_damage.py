@@ -238,7 +238,7 @@ def test_after_a_failed_sync_nothing_succeeds_and_nothing_is_tried_again() -> No
             call()
 
 
-@pytest.mark.parametrize("number", range(1, 4))
+@pytest.mark.parametrize("number", [1, 2])
 def test_a_full_disk_is_told_and_a_start_has_what_was_synced(number: int) -> None:
     inner = disk("/d")
     files = BreakableFileSystem(inner)

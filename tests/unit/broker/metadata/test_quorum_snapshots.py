@@ -4,8 +4,11 @@ from typing import Any
 
 import pytest
 
+from ottla.base.errors import ShortageError
 from ottla.base.files import FileSystem
 from ottla.broker.metadata.log import SnapshotLimits
+from ottla.broker.metadata.quorum_log import PART
+from ottla.broker.metadata.quorum_snapshots import PAUSE_MS
 from ottla.quorum.log import take_history
 from ottla.quorum.messages import SnapshotId
 from ottla.quorum.voters import NO_VOTERS, VoterHistory
@@ -13,6 +16,7 @@ from ottla.testing import CrashMode
 from ottla.testing.crash_points import every_crash_point
 from tests.support.brokers import disk
 from tests.support.quorum_logs import VOTERS, QuorumDirectory, SnapshotNode, batch_of
+from tests.support.shortages import ScarceFileSystem
 
 
 def test_a_snapshot_is_due_after_some_bytes_and_after_some_time() -> None:
@@ -126,6 +130,26 @@ def test_a_snapshot_of_the_leader_replaces_one_that_is_being_made() -> None:
     for _ in steps:
         pass
     assert not node.snapshots.ended(work)
+
+
+def test_a_snapshot_without_room_leaves_nothing_and_is_due_again_after_a_pause() -> None:
+    files = ScarceFileSystem(disk("/d"))
+    node = SnapshotNode(files)
+    node.commit(1)
+    node.commit(2)
+    files.full_for = PART
+    assert node.is_due
+    with pytest.raises(ShortageError, match="make room on the disk"):
+        node.begin().carry_out()
+    node.snapshots.put_off(node.at)
+    assert not [one for one in files.list("/d/__cluster_metadata-0") if one.endswith(PART)]
+    assert not node.is_due
+    node.commit(3)
+    files.full_for = None
+    node.now_ms += PAUSE_MS
+    assert node.is_due
+    node.make()
+    assert node.image.configs[32].keys() == {"t1", "t2", "t3"}
 
 
 @pytest.mark.slow
