@@ -612,6 +612,7 @@ def test_a_controller_is_unregistered_once_the_level_has_it():
     assert too_old.error_code == ErrorCode.UNSUPPORTED_VERSION
     assert "33 (4.4-IV2) is needed" in too_old.error_message
 
+    _forwarded(node, UnregisterBrokerRequest(broker_id=ME), 0)  # it knows older levels only
     raised = FeatureUpdateKey(feature="metadata.version", max_version_level=33)
     assert not _forwarded(node, UpdateFeaturesRequest(feature_updates=[raised]), 2).error_code
     assert _forwarded(node, gone, 0).error_code == ErrorCode.CONTROLLER_ID_NOT_REGISTERED
