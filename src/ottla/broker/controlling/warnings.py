@@ -15,13 +15,14 @@ SHOWN: Final = 3
 def unclean_line(
     image: Callable[[], MetadataImage], records: Sequence[VersionedRecord]
 ) -> str | None:
-    """A line if records of the image have elected replicas that were not in sync."""
+    """A line if records of the image have elected replicas that may lack what was committed."""
     unclean = [one for one in _changes(records) if one.leader_recovery_state == RECOVERING]
     if not unclean:
         return None
     return (
-        f"{_named(image(), unclean)}: no replica that was in sync is live, and another one leads "
-        "(unclean.leader.election.enable); records may be lost"
+        f"{_named(image(), unclean)}: no live replica is known to have all records, and one leads "
+        "with what it has (the last leader, or any where an unclean election is allowed or asked "
+        "for); records may be lost"
     )
 
 

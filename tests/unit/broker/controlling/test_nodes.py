@@ -153,8 +153,9 @@ def test_people_are_told_of_partitions_without_a_leader_and_of_leaders_that_may_
     assert quorum.complaints == [
         "broker 2 is fenced: it was not heard for 9 s; without a leader until it is back: t-0, "
         "t-1, t-2 and 3 more",
-        "u-0: no replica that was in sync is live, and another one leads "
-        "(unclean.leader.election.enable); records may be lost",
+        "u-0: no live replica is known to have all records, and one leads with what it has (the "
+        "last leader, or any where an unclean election is allowed or asked for); records may be "
+        "lost",
     ]
 
 
