@@ -18,7 +18,7 @@ from ottla.codec.fields import Field
 from ottla.codec.schema import Message
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages import DECLARED, request_class
-from ottla.protocol.messages.describe_producers import OWN_TAG
+from ottla.protocol.own_tags import OWN_TAG
 from tests.compat.messages import APIS, decoded, samples, versions_of
 
 NEVER_WITH_KIO = {

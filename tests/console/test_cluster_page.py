@@ -61,7 +61,9 @@ def test_controllers_are_shown_with_how_far_they_are_and_which_does_not_fetch(
         )
 
     nodes = (replica(1, 90), replica(2, -1), replica(3, 89), replica(4, 88, is_voter=False))
-    quorum = QuorumStatus(leader=1, epoch=7, high_watermark=89, replicas=nodes)
+    quorum = QuorumStatus(
+        leader=1, epoch=7, high_watermark=89, replicas=nodes, election_reason="it has started"
+    )
 
     def status(admin: ottla.Admin, **how: Any) -> ClusterStatus:
         return replace(cluster_status(admin, **how), quorum=quorum)
@@ -76,6 +78,7 @@ def test_controllers_are_shown_with_how_far_they_are_and_which_does_not_fetch(
     ]
     page = browser.text("/cluster")
     assert "Node 1 leads epoch 7; 3 of 4 nodes vote." in page
+    assert "Node 1 has stood for election because it has started." in page
     assert "voter 2 has not fetched the metadata log since epoch 7 began" in page
 
 

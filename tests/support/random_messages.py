@@ -6,7 +6,7 @@ from typing import Any
 from ottla.base.error_codes import ErrorCode
 from ottla.codec.fields import Field
 from ottla.codec.schema import Message
-from ottla.protocol.messages.describe_producers import OWN_TAG
+from ottla.protocol.own_tags import OWN_TAG
 
 RANGES = {
     "int8": (-128, 127),

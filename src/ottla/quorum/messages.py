@@ -195,12 +195,17 @@ class ReplicaState(NamedTuple):
 
 
 class QuorumAnswer(NamedTuple):
+    """`election_reason` is why the leader has stood for election; it is left to the caller of the
+    machine.
+    """
+
     error: ErrorCode
     known: Known
     high_watermark: int = -1
     voters: tuple[ReplicaState, ...] = ()
     observers: tuple[ReplicaState, ...] = ()
     nodes: tuple[Voter, ...] = ()
+    election_reason: str = ""
 
 
 class VersionsAnswer(NamedTuple):

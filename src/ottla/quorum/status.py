@@ -6,9 +6,10 @@ from ottla.base.timestamps import Timestamps
 from ottla.base.values import dataclass
 from ottla.quorum.machine import Quorum
 from ottla.quorum.messages import EndQuorumEpoch
-from ottla.quorum.roles import Candidate, Follower, Leader, Prospective, Resigned, Role
+from ottla.quorum.roles import Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
 
 NOBODY: Final = -1
+STARTED: Final = "this node has started"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +50,7 @@ class ElectionNotes:
         """The last epoch whose leader was known."""
         self._began_ms: float | None = None
         self._role: Role | None = None
+        self._first: Role | None = None
         self._ended: tuple[int, int] | None = None
         """Epoch and leader of the last EndQuorumEpoch."""
 
@@ -58,6 +60,7 @@ class ElectionNotes:
     def look(self, role: Role, at: Timestamps) -> None:
         """After each input of the machine."""
         before, self._role = self._role, role
+        self._first = self._first or role
         if before is role:
             return
         if isinstance(role, Leader | Follower):
@@ -84,10 +87,12 @@ class ElectionNotes:
                     f"nothing was heard of leader {before.leader_id} of epoch {before.epoch} in "
                     "time (controller.quorum.fetch.timeout.ms)"
                 )
+            case Resigned() | Unattached() if before is self._first:
+                return STARTED
             case Leader() | Resigned():
                 return f"this node led epoch {before.epoch} and has resigned"
             case None:
-                return "this node has started"
+                return STARTED
             case _:
                 return f"no leader of epoch {before.epoch} was known in time"
 

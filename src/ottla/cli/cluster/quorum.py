@@ -54,6 +54,8 @@ def _print_table(status: "QuorumStatus") -> None:
         f"node {status.leader} leads epoch {status.epoch}: {counted(len(status.voters), 'voter')}, "
         f"{counted(len(status.observers), 'observer')}, committed to offset {status.high_watermark}"
     )
+    if status.election_reason:
+        click.echo(f"node {status.leader} has stood for election because {status.election_reason}")
     print_rows(COLUMNS, [_row(one, status) for one in status.replicas])
 
 
@@ -89,6 +91,7 @@ def _print_objects(status: "QuorumStatus") -> None:
             "leader": status.leader,
             "epoch": status.epoch,
             "high_watermark": status.high_watermark,
+            "election_reason": status.election_reason or None,
             "silent_voters": list(status.silent),
         }
     )

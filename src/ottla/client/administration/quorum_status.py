@@ -53,12 +53,16 @@ class QuorumReplica:
 class QuorumStatus:
     """`lag` of a replica is in offsets behind the end of the leader's log. A quorum that nobody
     leads has leader -1 and no replicas.
+
+    `election_reason` is why the leader has stood for election, by its own words; empty if it is
+    one of Kafka's, which do not tell.
     """
 
     leader: int = NOBODY
     epoch: int = 0
     high_watermark: int = NOBODY
     replicas: tuple[QuorumReplica, ...] = ()
+    election_reason: str = ""
 
     @property
     def is_led(self) -> bool:
@@ -160,6 +164,7 @@ def _status(partition: QuorumPartition, nodes: Sequence[Any]) -> QuorumStatus:
         leader=partition.leader_id,
         epoch=partition.leader_epoch,
         high_watermark=partition.high_watermark,
+        election_reason=partition.election_reason,
         replicas=(
             *(_replica(one, end, places, is_voter=True) for one in partition.current_voters),
             *(_replica(one, end, places, is_voter=False) for one in partition.observers),

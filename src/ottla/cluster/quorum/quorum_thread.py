@@ -53,7 +53,14 @@ from ottla.quorum.effects import (
 from ottla.quorum.election_state import ElectionState
 from ottla.quorum.log import QuorumLog, carry_out, lineage_of
 from ottla.quorum.machine import Quorum
-from ottla.quorum.messages import EndQuorumEpoch, Known, Request, Response, refusal_of
+from ottla.quorum.messages import (
+    EndQuorumEpoch,
+    Known,
+    QuorumAnswer,
+    Request,
+    Response,
+    refusal_of,
+)
 from ottla.quorum.options import QuorumOptions
 from ottla.quorum.roles import Leader
 from ottla.quorum.status import ElectionNotes, QuorumStatus, status_of
@@ -445,6 +452,8 @@ class QuorumThread(Generic[ControllerT]):
 
     def _reply(self, asker: Any, response: Response) -> None:
         self._askers.discard(asker)
+        if isinstance(response, QuorumAnswer) and response.error is ErrorCode.NONE:
+            response = response._replace(election_reason=self._notes.reason)
         _guarded(asker.answered, response)
 
     def _reply_snapshot(self, effect: ReplySnapshot) -> None:

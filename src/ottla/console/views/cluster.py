@@ -80,6 +80,7 @@ def _quorum_fields(quorum: QuorumStatus) -> Fields:
         "leader": quorum.leader,
         "epoch": quorum.epoch,
         "committed": quorum.high_watermark,
+        "election_reason": quorum.election_reason,
         "voter_count": len(quorum.voters),
         "nodes": [
             {

@@ -4,13 +4,9 @@ The tagged fields are Ottla's own, which other brokers and clients ignore: with 
 leader says which records the group has in flight, instead of producers.
 """
 
-from typing import Final
-
 from ottla.codec.fields import array, int8, int16, int32, int64, string
 from ottla.codec.schema import Message, Struct
-
-OWN_TAG: Final = 100
-"""Far from Kafka's, which count from 0."""
+from ottla.protocol.own_tags import OWN_TAG
 
 
 class TopicRequest(Struct):

@@ -2,12 +2,13 @@
 (KIP-595).
 
 Version 1 adds times (KIP-836), 2 messages of errors, directories, and the listeners of nodes
-(KIP-853).
+(KIP-853). The tagged field is Ottla's own: why the leader has stood for election.
 """
 
 from ottla.base.ids import Uuid
 from ottla.codec.fields import array, int16, int32, int64, string, uint16, uuid
 from ottla.codec.schema import Message, Struct
+from ottla.protocol.own_tags import OWN_TAG
 
 
 class DescribedPartition(Struct):
@@ -42,6 +43,7 @@ class QuorumPartition(Struct):
     high_watermark: int = int64("0+")
     current_voters: list[ReplicaState] = array(ReplicaState, "0+")
     observers: list[ReplicaState] = array(ReplicaState, "0+")
+    election_reason: str = string("0+", default="", tag=OWN_TAG, ignorable=True)
 
 
 class QuorumTopic(Struct):

@@ -61,6 +61,7 @@ def response_of(answer: QuorumAnswer) -> DescribeQuorumResponse:
         partition.leader_epoch = answer.known.epoch
         partition.high_watermark = answer.high_watermark
         partition.current_voters = [_state(one) for one in answer.voters]
+        partition.election_reason = answer.election_reason
         partition.observers = [_state(one) for one in answer.observers]
     return DescribeQuorumResponse(
         error_message="",

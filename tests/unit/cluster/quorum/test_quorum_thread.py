@@ -361,6 +361,8 @@ def test_commands_show_the_quorum_and_follow_its_log(quorum: QuorumNodes) -> Non
     assert status.exit_code == 0, status.output
     epoch = leader.thread.status().epoch
     assert f"node {leader.id} leads epoch {epoch}: 3 voters, 0 observers" in status.output
+    reason = leader.thread.status().election_reason
+    assert f"node {leader.id} has stood for election because {reason}" in status.output
 
 
 def test_voters_come_and_go_while_the_quorum_runs() -> None:
