@@ -84,6 +84,7 @@ class BusyNode(LonelyNode):
             self._forwarding = Forwarding(
                 ForwardingParts(
                     connect=lambda *_: SocketConnection(host, port),
+                    quick_connect=lambda *_: SocketConnection(host, port),
                     client_id="1",
                     controller=lambda: own,
                     answered=answered,

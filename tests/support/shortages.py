@@ -3,23 +3,26 @@
 import errno
 import os
 from collections.abc import Callable
+from threading import Event
 from typing import TypeVar
 
 from ottla.base.files import File
 from ottla.testing.broken_disk import TAKES_ROOM, BreakableFileSystem
-from ottla.testing.recording import IoCall, RecordingFile
+from ottla.testing.recording import IoCall, IoKind, RecordingFile
 
 T = TypeVar("T")
 
 
 class ScarceFileSystem(BreakableFileSystem):
     """`has_descriptors` and `full_for`, the ending of files for which there is no room, may change
-    at any time; `refused` counts what has failed.
+    at any time; `refused` counts what has failed, or hangs.
     """
 
     has_descriptors = True
     full_for: str | None = None
     refused = 0
+    answers: Event | None = None
+    """Until it is set, no sync returns."""
 
     def open(self, path: str, *, writable: bool = False, create: bool = False) -> RecordingFile:
         self.check_descriptors(path)
@@ -33,6 +36,9 @@ class ScarceFileSystem(BreakableFileSystem):
     def perform(
         self, call: IoCall, deed: Callable[[], T], fall_short: Callable[[], None] | None = None
     ) -> T:
+        if self.answers is not None and call.kind is IoKind.SYNC:
+            self.refused += 1
+            self.answers.wait()
         if self.full_for and call.path.endswith(self.full_for) and call.kind in TAKES_ROOM:
             self.refused += 1
             if fall_short is not None:

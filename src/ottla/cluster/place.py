@@ -14,8 +14,10 @@ class Place:
 
     `listener` and `connect` are for requests between brokers, `control_listener` and
     `control_connect` for requests of the controller, or in a KRaft cluster to controllers, whose
-    listeners on this node are `controller_endpoints`. `quick_connect` is the latter for what must
-    not wait long for an unreachable controller: heartbeats, and the quorum's own requests.
+    listeners on this node are `controller_endpoints`. The latter has others where something else is
+    needed: `quick_connect` for what must not wait long for an unreachable controller, such as
+    heartbeats; `quorum_connect` for the quorum's own requests; and `forward_connect` for those of
+    clients, whose responses stay valid.
     """
 
     lock: AbstractContextManager[object]
@@ -27,3 +29,5 @@ class Place:
     endpoints: tuple[Endpoint, ...]
     controller_endpoints: tuple[Endpoint, ...] = ()
     quick_connect: Connect | None = None
+    quorum_connect: Connect | None = None
+    forward_connect: Connect | None = None

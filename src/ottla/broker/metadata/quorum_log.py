@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeVar
 
-from ottla.base.errors import DISK_REMEDIES, ShortageError
+from ottla.base.errors import DISK_REMEDIES, ShortageError, StorageError
 from ottla.base.files import Buffer, File, FileSystem, join, remove_if_present, sync_file
 from ottla.base.values import dataclass
 from ottla.config.broker import BrokerConfig
@@ -165,6 +165,12 @@ class PartitionQuorumLog:
         """Releases descriptors; who opened the log closes that."""
         for file in _taken(self._unsynced):
             file.close()
+
+    def give_up(self) -> None:
+        """The disk does not answer: nobody is to wait for it, also when the directory is closed."""
+        health = self._log.health
+        if health.failure is None:
+            health.failure = StorageError(health.directory, "the disk has not answered")
 
     def truncate_to(self, offset: int) -> None:
         self._log.maintenance.truncate_to(offset, now_ms=self._now_ms())

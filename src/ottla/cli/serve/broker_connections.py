@@ -37,12 +37,20 @@ class BrokerConnections:
     """
 
     def __init__(
-        self, config: Callable[[], BrokerConfig], listener: Listener, timeout_s: float
+        self,
+        config: Callable[[], BrokerConfig],
+        listener: Listener,
+        timeout_s: float,
+        *,
+        keeps_memory: bool = True,
     ) -> None:
-        """Raises `SettingError`."""
+        """With `keeps_memory` what is large in a response is valid until the next one. Raises
+        `SettingError`.
+        """
         self._config = config
         self._listener = listener
         self._timeout_s = timeout_s
+        self._keeps_memory = keeps_memory
         self._refusals: dict[Endpoint, str] = {}
         broker_security(config(), listener)
 
@@ -55,7 +63,7 @@ class BrokerConnections:
                 timeout_s=self._timeout_s,
                 client_id=client_id,
                 security=broker_security(self._config(), self._listener),
-                keeps_memory=True,
+                keeps_memory=self._keeps_memory,
             )
         except (AuthenticationError, UnreachableError) as error:
             if isinstance(error, AuthenticationError) or _is_of_tls(error):

@@ -94,19 +94,25 @@ class Quorate:
         clients = [one for one in listeners if one.name not in controllers]
         own = inter_broker_listener(config, clients) if clients else control
         timeout_s = self._config.replica_socket_timeout_ms / 1000
+
+        def to_controllers(limit_ms: float, *, keeps_memory: bool = True) -> BrokerConnections:
+            return BrokerConnections(
+                lambda: _of_controllers(broker.settings.config),
+                control,
+                limit_ms / 1000,
+                keeps_memory=keeps_memory,
+            )
+
         place = Place(
             lock=lock,
             wake=server.wake,
             connect=BrokerConnections(lambda: broker.settings.config, own, timeout_s),
             listener=own.name,
-            control_connect=BrokerConnections(
-                lambda: _of_controllers(broker.settings.config), control, timeout_s
-            ),
-            quick_connect=BrokerConnections(
-                lambda: _of_controllers(broker.settings.config),
-                control,
-                self._config.broker_session_timeout_ms / 2000,
-            ),
+            control_connect=to_controllers(timeout_s * 1000),
+            quick_connect=to_controllers(self._config.broker_session_timeout_ms / 2),
+            # The machine asks again after this time, and a connection must not take longer.
+            quorum_connect=to_controllers(self._config.controller_quorum_request_timeout_ms),
+            forward_connect=to_controllers(timeout_s * 1000, keeps_memory=False),
             control_listener=control.name,
             endpoints=tuple(
                 advertised_endpoint(*one) for one in pairs if one[0].name not in controllers

@@ -46,11 +46,13 @@ Answered = Waiting[Buffer | ApiError]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForwardingParts:
     """The collaborators. `controller` says where the active controller is, as far as is known, and
-    `timeout_ms` is how long a request is tried. `answered` is called in the forwarding thread,
-    `complain` gets a line for people.
+    `timeout_ms` is how long a request is tried. Responses of `connect` stay valid when others come;
+    `quick_connect` gives up soon. `answered` is called in the forwarding thread, `complain` gets a
+    line for people.
     """
 
     connect: Connect
+    quick_connect: Connect
     client_id: str
     controller: Callable[[], Endpoint | None]
     answered: Callable[[Answered, Buffer | ApiError], None]
@@ -72,6 +74,7 @@ class Forwarding:
     def __init__(self, parts: ForwardingParts) -> None:
         self._parts = parts
         self._peer = Peer(parts.connect, parts.client_id)
+        self._learner = Peer(parts.quick_connect, parts.client_id)
         self._changed = Condition()
         self._queue: deque[_Forwarded] = deque()
         self._is_stopping = False
@@ -92,6 +95,7 @@ class Forwarding:
             self._is_stopping = True
             self._changed.notify()
         self._peer.close()
+        self._learner.close()
         if self._thread.ident is not None:
             self._thread.join(JOIN_S)
 
@@ -113,6 +117,7 @@ class Forwarding:
         with self._changed:
             self._queue.append(_Forwarded(waiting, envelope, deadline_ms))
             self._changed.notify()
+        self._learner.close()  # whoever asks must not wait for what is only good to know
         return waiting
 
     def leader_changed(self) -> None:
@@ -139,25 +144,28 @@ class Forwarding:
 
     def _next(self) -> _Forwarded | None:
         while True:
-            self._learn()
             with self._changed:
-                if not (self._queue or self._is_stopping):
-                    self._leaderless_ms = None
-                    self._changed.wait(None if self._newest else LEARNING_S)
                 if self._is_stopping:
                     return None
                 if self._queue:
                     return self._queue.popleft()
+                self._leaderless_ms = None
+            self._learn()
+            with self._changed:
+                if not (self._queue or self._is_stopping):
+                    self._changed.wait(None if self._newest else LEARNING_S)
 
     def _learn(self) -> None:
-        """Asks a controller that was not asked before which versions it answers."""
+        """Asks a controller that was not asked before which versions it answers, while nobody waits
+        for anything else.
+        """
         endpoint = self._parts.controller()
         if endpoint is None or endpoint == self._newest_of or self._is_stopping:
             return
         newest: dict[int, int] = {}
         for api_key in FORWARDED:
             try:
-                newest[api_key] = self._peer.version_of(endpoint, api_key, None)
+                newest[api_key] = self._learner.version_of(endpoint, api_key, None)
             except PeerError as error:
                 logger.debug("%s", error)  # not reached, or older than the API
                 if not newest:
@@ -166,6 +174,7 @@ class Forwarding:
                 # If this thread ended, clients would wait for nothing.
                 logger.exception("could not read which versions the controller answers")
                 break
+        self._learner.close()
         self._newest, self._newest_of = newest, endpoint
 
     def _answer_to(self, one: _Forwarded) -> Buffer | ApiError:

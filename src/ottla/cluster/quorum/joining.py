@@ -100,7 +100,8 @@ class RunningNode:
         self.link.stop()
         self.forwarding.stop()
         self.exchanges.stop()
-        self.quorum.stop()
+        if not self.quorum.stop():
+            self.opened.log.give_up()
         self.publisher.stop()
         with suppress(StorageError):  # logged where the directory went offline
             self.opened.log.close()
@@ -294,7 +295,7 @@ class QuorumBroker:
                     opened.log, SnapshotLimits.of(config), read_clock(self._clock)
                 ),
                 patience=self._patience,
-                connect=place.quick_connect or place.control_connect,
+                connect=place.quorum_connect or place.control_connect,
                 protocol=controller_protocol(config).protocol,
                 clock=self._clock,
                 random_below=broker.options.random_below,
@@ -374,7 +375,8 @@ class QuorumBroker:
 
     def _forwarding_parts(self, place: Place) -> ForwardingParts:
         return ForwardingParts(
-            connect=place.control_connect,
+            connect=place.forward_connect or place.control_connect,
+            quick_connect=place.quick_connect or place.control_connect,
             client_id=str(self.node_id),
             controller=self._active,
             answered=self.membership.finish,

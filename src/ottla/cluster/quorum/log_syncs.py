@@ -20,8 +20,8 @@ class LogSyncs:
         self._changed = Condition()
         self._next: SyncLog | None = None
         self._is_stopping = False
-        self._thread = Thread(target=self._run, name="ottla-quorum-sync", daemon=True)
-        self._thread.start()
+        self.thread = Thread(target=self._run, name="ottla-quorum-sync", daemon=True)
+        self.thread.start()
 
     def begin(self, effect: SyncLog) -> None:
         """The records are appended, and whatever an earlier call has named too."""
@@ -29,11 +29,11 @@ class LogSyncs:
             self._next = effect
             self._changed.notify()
 
-    def stop(self) -> None:
+    def begin_stop(self) -> None:
+        """The thread ends after the running sync."""
         with self._changed:
             self._is_stopping = True
             self._changed.notify()
-        self._thread.join()
 
     def _run(self) -> None:
         while (effect := self._taken()) is not None:

@@ -27,6 +27,7 @@ from ottla.base.timestamps import Timestamps
 from ottla.base.values import dataclass
 from ottla.broker.metadata.quorum_snapshots import QuorumSnapshots, SnapshotWork
 from ottla.cluster.peers import Connect
+from ottla.cluster.quorum.bounded_stops import have_ended
 from ottla.cluster.quorum.committed_image import CommittedImage
 from ottla.cluster.quorum.complaints import Complaints
 from ottla.cluster.quorum.log_syncs import LogSyncs
@@ -254,13 +255,16 @@ class QuorumThread(Generic[ControllerT]):
     def start(self) -> None:
         self._thread.start()
 
-    def stop(self) -> None:
-        """Gives up leading, and ends the thread; what still waits is answered."""
+    def stop(self) -> bool:
+        """Gives up leading, and ends the thread; what still waits is answered. Returns whether all
+        has ended: not if the disk does not answer.
+        """
         if self._thread.ident is None:
             self._end()
-            return
-        self._post(_Input(self._stop, nothing))
-        self._thread.join()
+        else:
+            self._post(_Input(self._stop, nothing))
+        threads = (self._thread, self._syncs.thread, self._snapshotting.thread)
+        return have_ended(threads, self._parts.clock, self._parts.complain)
 
     # For any thread
 
@@ -400,8 +404,8 @@ class QuorumThread(Generic[ControllerT]):
         for asker in [*self._askers]:
             _guarded(self._refuse, asker)
         self._channels.stop()
-        self._syncs.stop()
-        self._snapshotting.stop()
+        self._syncs.begin_stop()
+        self._snapshotting.begin_stop()
         self._leader = Known(self._leader.epoch)
         self._status = replace(self._status, state="resigned", is_active_controller=False)
 

@@ -23,7 +23,7 @@ class Snapshotting:
         self._snapshots = snapshots
         self._ended = ended
         self._is_stopping = Event()
-        self._thread: Thread | None = None
+        self.thread: Thread | None = None
 
     def begin_if_due(self, quorum: Quorum, image: MetadataImage, at: Timestamps) -> None:
         """`image` is what is committed. Raises `StorageError`."""
@@ -38,7 +38,7 @@ class Snapshotting:
         except RuntimeError as error:  # the system has no thread left
             self._ended(work, ShortageError(work.path, str(error)))
         else:
-            self._thread = thread
+            self.thread = thread
 
     def _run(self, work: SnapshotWork) -> None:
         try:
@@ -68,8 +68,6 @@ class Snapshotting:
         oldest = None if self._snapshots is None else self._snapshots.outdated(at)
         return [] if oldest is None else quorum.delete_before(oldest)
 
-    def stop(self) -> None:
-        """What was not finished is removed at the next start."""
+    def begin_stop(self) -> None:
+        """The thread ends soon; what was not finished is removed at the next start."""
         self._is_stopping.set()
-        if self._thread is not None:
-            self._thread.join()

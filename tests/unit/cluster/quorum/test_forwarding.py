@@ -38,9 +38,11 @@ class Script:
         self.closed = Event()
         self.answers: SimpleQueue[bytes | ApiError] = SimpleQueue()
         self._answer = answer
+        self.connected: list[str] = []
         self.forwarding = Forwarding(
             ForwardingParts(
-                connect=lambda endpoint, _: _Connection(self, endpoint),
+                connect=lambda endpoint, _: _Connection(self, endpoint, "usual"),
+                quick_connect=lambda endpoint, _: _Connection(self, endpoint, "quick"),
                 client_id="1",
                 controller=lambda: self.where,
                 answered=lambda _, answer: self.answers.put(answer),
@@ -60,7 +62,8 @@ class Script:
 
 
 class _Connection:
-    def __init__(self, script: Script, endpoint: Endpoint) -> None:
+    def __init__(self, script: Script, endpoint: Endpoint, kind: str) -> None:
+        script.connected.append(kind)
         self._script = script
         self._host = endpoint.host
 
@@ -200,6 +203,19 @@ def test_versions_that_a_controller_answers_are_known_before_anything_is_passed_
 
     assert newest == dict.fromkeys(FORWARDED, 1)
     assert script.asked == []
+
+
+def test_versions_are_learned_by_a_quick_connection_after_what_clients_wait_for() -> None:
+    script = Script(lambda *_: EnvelopeResponse(response_data=b"done"))
+    for _ in range(2):
+        script.forwarding.forward(b"abc", ALICE, "::1")
+    script.forwarding.start()
+    try:
+        wait_until(lambda: script.forwarding.newest)
+        assert script.connected == ["usual", "quick"]
+        assert script.answers.qsize() == 2
+    finally:
+        script.forwarding.stop()
 
 
 def test_what_an_older_controller_does_not_answer_is_missing_among_its_versions() -> None:

@@ -16,6 +16,7 @@ from ottla.base.timestamps import Timestamps
 from ottla.broker.metadata.log import SnapshotLimits
 from ottla.broker.metadata.quorum_log import PART
 from ottla.cli.main import cli
+from ottla.cluster.quorum import bounded_stops
 from ottla.cluster.quorum.quorum_thread import Published
 from ottla.codec.schema import Message
 from ottla.protocol.api_keys import ApiKey
@@ -250,6 +251,26 @@ def test_a_node_that_waits_for_a_descriptor_can_be_stopped(quorum: QuorumNodes) 
     first.stop()
     first.start()
     quorum.await_topics("a")
+
+
+def test_a_stop_says_that_the_disk_does_not_answer_and_ends_without_it(
+    quorum: QuorumNodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounded_stops, "QUIET_S", 0.1)
+    monkeypatch.setattr(bounded_stops, "LIMIT_S", 0.3)
+    quorum.create("a")
+    first = quorum.leader()
+    first.files.answers = Event()
+    first.thread.ask(lambda controller: controller.create("b"), lambda _: None)
+    wait_until(lambda: first.files.refused)
+    first.is_up = False
+    assert not first.thread.stop()
+    waits, leaves = first.complaints
+    assert waits.startswith("stopping waits for the disk: a sync of the metadata log has not")
+    assert leaves.startswith("stopping without a sync of the metadata log")
+    first.used.log.give_up()
+    first.used.close()
+    first.files.answers.set()
 
 
 def test_a_snapshot_without_room_is_put_off_and_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
