@@ -7,7 +7,7 @@ what is before it is read. Kafka's counterparts: `RecordsSnapshotReader`, `Kafka
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import field
 
 from ottla.base.errors import CorruptionError, ProtocolError
@@ -50,6 +50,8 @@ ABOUT_NODES = frozenset(
     )
 )
 """Records about nodes, whose unknown versions are skipped: they have no topics and settings."""
+
+RECORDS_PER_STEP = 100
 
 ZEROS_AT_END = 24
 """More than a batch ends with, unless its last record does: ids of no directory are 16 each."""
@@ -108,7 +110,10 @@ def read_log(
 
 @dataclass(slots=True)
 class LogReading:
-    """Reads a log in steps, of a batch each, which raise `CorruptionError`."""
+    """Reads a log in steps of few records, which raise `CorruptionError`: a batch may have 10,000.
+
+    What was replayed is whole after the last step, and not within a batch before.
+    """
 
     replay: MetadataReplay = field(default_factory=MetadataReplay)
     log_offset: int | None = None
@@ -143,7 +148,7 @@ class LogReading:
                 reason = f"a batch begins at offset {batch.base_offset}, not {next_offset}"
                 raise CorruptionError(file.path, position, reason)
             next_offset = batch.next_offset
-            kinds += self._take(file, position, batch, from_offset=0)
+            kinds += yield from self._take(file, position, batch, from_offset=0)
             position += batch.size
             yield
         expected = ControlRecordType.SNAPSHOT_HEADER, ControlRecordType.SNAPSHOT_FOOTER
@@ -165,7 +170,7 @@ class LogReading:
             if batch.base_offset != wanted:
                 reason = f"a batch begins at offset {batch.base_offset}, not {wanted}"
                 raise CorruptionError(file.path, position, reason)
-            self._take(file, position, batch, from_offset=snapshot_end)
+            yield from self._take(file, position, batch, from_offset=snapshot_end)
             self.log_offset = batch.next_offset
             if batch.next_offset > self.replay.end_offset:
                 self.replay.end_offset = batch.next_offset
@@ -175,11 +180,13 @@ class LogReading:
 
     def _take(
         self, file: MetadataFile, position: int, batch: Batch, *, from_offset: int
-    ) -> list[ControlRecordType | None]:
+    ) -> Generator[None, None, list[ControlRecordType | None]]:
         """Replays the records from `from_offset`; returns the control type of each record."""
         kinds: list[ControlRecordType | None] = []
         try:
-            for record in read_records(batch):
+            for number, record in enumerate(read_records(batch), 1):
+                if not number % RECORDS_PER_STEP:
+                    yield
                 value = record.value or b""
                 kind = control_type(record.key) if batch.is_control else None
                 kinds.append(kind)

@@ -26,12 +26,19 @@ def unclean_line(
     )
 
 
+def without_leader(records: Sequence[VersionedRecord]) -> list[PartitionChangeRecord]:
+    """Changes of partitions that have no leader any more."""
+    return [one for one in _changes(records) if one.leader == NO_LEADER]
+
+
 def fenced_line(
-    image: MetadataImage, broker_id: int, records: Sequence[VersionedRecord], timeout_ms: float
+    image: MetadataImage,
+    broker_id: int,
+    leaderless: Sequence[PartitionChangeRecord],
+    timeout_ms: float,
 ) -> str:
-    """A line about a broker whose session has ended, by the records that have fenced it."""
+    """A line about a broker whose session has ended, by what has no leader without it."""
     line = f"broker {broker_id} is fenced: it was not heard for {timeout_ms / 1000:g} s"
-    leaderless = [one for one in _changes(records) if one.leader == NO_LEADER]
     if leaderless:
         line += f"; without a leader until it is back: {_named(image, leaderless)}"
     return line

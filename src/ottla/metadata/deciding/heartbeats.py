@@ -252,13 +252,17 @@ def _state_changes(
 
 
 def fence(
-    image: MetadataImage, broker_id: int, defaults: TopicDefaults = NO_DEFAULTS
+    image: MetadataImage,
+    broker_id: int,
+    defaults: TopicDefaults = NO_DEFAULTS,
+    *,
+    most: int | None = None,
 ) -> list[VersionedRecord]:
-    """Returns the records that fence a broker, whose partitions get other leaders."""
-    return [
-        *leaving(image, broker_id, defaults),
-        _change(image, broker_id, fenced=FENCE),
-    ]
+    """Returns the records that fence a broker, whose partitions get other leaders; or, if there are
+    as many as `most`, the first of them: then the broker is fenced by a later call.
+    """
+    moved = leaving(image, broker_id, defaults, most=most)
+    return moved if len(moved) == most else [*moved, _change(image, broker_id, fenced=FENCE)]
 
 
 def _change(image: MetadataImage, broker_id: int, **fields: Any) -> VersionedRecord:

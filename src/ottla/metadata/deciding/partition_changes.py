@@ -10,6 +10,7 @@ docs/architecture/deciding.md.
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import field
 from enum import Enum, auto
+from itertools import islice
 from typing import Any, Final, NamedTuple, TypeVar
 
 from ottla.base.ids import Uuid
@@ -348,14 +349,19 @@ def _or_old(wanted: T | None, old: T) -> T:
 
 
 def leaving(
-    image: MetadataImage, broker_id: int, defaults: TopicDefaults = NO_DEFAULTS
+    image: MetadataImage,
+    broker_id: int,
+    defaults: TopicDefaults = NO_DEFAULTS,
+    *,
+    most: int | None = None,
 ) -> list[VersionedRecord]:
-    """A broker is fenced, shuts down or is removed: others lead, without it in the ISRs.
+    """A broker is fenced, shuts down or is removed: others lead, without it in the ISRs. At `most`
+    so many records, all if it is `None`.
 
     The last one of an ISR stays in it, and its partition has no leader.
     """
     changes = PartitionChanges(image, defaults, leaving=broker_id)
-    return list(changes.made(lambda one: _without_broker(one, broker_id)))
+    return list(islice(changes.made(lambda one: _without_broker(one, broker_id)), most))
 
 
 def _without_broker(partition: PartitionImage, broker_id: int) -> Wanted | None:

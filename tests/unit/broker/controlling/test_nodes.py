@@ -7,6 +7,7 @@ from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
 from ottla.base.principal import Principal
 from ottla.base.timestamps import Timestamps
+from ottla.broker.controlling import node_changes
 from ottla.config.broker import broker_config
 from ottla.metadata.altered_isr import AlteredIsr
 from ottla.metadata.brokers import BrokerRegistration, Endpoint
@@ -297,3 +298,54 @@ def test_kraft_version_is_raised_by_the_quorum_alone():
     assert refused.code is ErrorCode.INVALID_UPDATE_VERSION
     assert "in a request without other features" in refused.message
     assert quorum.commit() == []
+
+
+def _leaders(controller):
+    topics = controller.image.topics.values()
+    return [one.leader for topic in topics for one in topic.partitions.values()]
+
+
+def test_a_broker_of_many_partitions_is_fenced_once_others_lead_them_all(monkeypatch):
+    monkeypatch.setattr(node_changes, "MOST_AT_ONCE", 3)
+    quorum = AloneInQuorum()
+    epochs = {broker: _registered(quorum, broker) for broker in (1, 2)}
+    controller = quorum.controller
+    for name, replicas in (("t", [2, 1]), ("u", [2])):
+        topic = NewTopic(name=name, assignments=dict.fromkeys(range(4), replicas))
+        controller.create_topics([topic], validate_only=False)
+    quorum.commit()
+    controller.note_time(_at(9000))
+    controller.heartbeat(HeartbeatRequest(1, epochs[1], epochs[1]))
+
+    controller.advance(_at(9000))
+
+    assert _leaders(controller) == [1] * 3 + [2] * 5
+    assert not controller.image.brokers[2].is_fenced
+    assert not quorum.complaints
+    for _ in range(2):
+        assert controller.deadline_ms <= _at(9000).monotonic_ms
+        controller.advance(_at(9000))
+    assert controller.image.brokers[2].is_fenced
+    assert _leaders(controller) == [1] * 4 + [-1] * 4
+    assert quorum.complaints == [
+        "broker 2 is fenced: it was not heard for 9 s; without a leader until it is back: u-0, "
+        "u-1, u-2 and 1 more"
+    ]
+
+
+def test_a_broker_that_is_heard_before_others_lead_all_of_its_partitions_is_not_fenced(monkeypatch):
+    monkeypatch.setattr(node_changes, "MOST_AT_ONCE", 3)
+    quorum = AloneInQuorum()
+    epochs = {broker: _registered(quorum, broker) for broker in (1, 2)}
+    controller = quorum.controller
+    assignments = {index: [2, 1] for index in range(8)}
+    controller.create_topics([NewTopic(name="t", assignments=assignments)], validate_only=False)
+    controller.note_time(_at(9000))
+    controller.heartbeat(HeartbeatRequest(1, epochs[1], epochs[1]))
+    controller.advance(_at(9000))
+
+    controller.heartbeat(HeartbeatRequest(2, epochs[2], epochs[2]))
+    controller.advance(_at(9000))
+
+    assert not controller.image.brokers[2].is_fenced
+    assert _leaders(controller) == [1] * 3 + [2] * 5
