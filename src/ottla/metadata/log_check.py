@@ -5,7 +5,7 @@ Whoever replays the log does so later, as far as its records are committed.
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import NamedTuple
 
 from ottla.base.errors import CorruptionError
@@ -70,7 +70,8 @@ class _LogCheck(LogReading):
 
     def _take(
         self, file: MetadataFile, position: int, batch: Batch, *, from_offset: int
-    ) -> list[ControlRecordType | None]:
+    ) -> Generator[None, None, list[ControlRecordType | None]]:
+        yield from ()
         if file is not self.snapshot:
             self._check_epoch(file, position, batch)
         if not batch.is_control:
