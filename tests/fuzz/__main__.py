@@ -11,23 +11,25 @@ from pathlib import Path
 
 import click
 
-from ottla.server.dispatching.apis import APIS, CLUSTER_APIS
+from ottla.server.dispatching.apis import APIS, APIS_OF, CLUSTER_APIS, Door
 
 MAX_INPUT_SIZE = 2048
 INPUT_TIMEOUT_S = 10
 MEMORY_LIMIT_MB = 1024
 TARGET_NAMES = (
     "frames", "headers", "requests", "responses", "records", "dispatch", "sasl", "tls", "queries",
-    "terminal",
+    "terminal", "quorum",
 )  # fmt: skip
 MEMBER = "member_"
+CONTROLLER = "controller_"
 NAMES = (
     *TARGET_NAMES,
     *(api.key.name.lower() for api in APIS.values()),
     *(MEMBER + api.key.name.lower() for api in (APIS | CLUSTER_APIS).values()),
+    *(CONTROLLER + api.key.name.lower() for api in APIS_OF[Door.CONTROLLER].values()),
 )
-"""Readers, and each API by itself with requests of the right shape, of a broker alone and of a
-member of a cluster.
+"""Readers, a quorum whose other nodes ask and answer garbage, and each API by itself with requests
+of the right shape, of a broker alone, of a member of a cluster, and of a controller.
 """
 
 

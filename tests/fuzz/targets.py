@@ -34,12 +34,14 @@ from ottla.server.dispatching.dispatch import Dispatcher
 from ottla.server.network.connection_events import LoginOutcome
 from ottla.storage.log.append import check_batches
 from ottla.storage.log.producer_state import AppendOrigin
-from tests.fuzz.__main__ import MEMBER
+from tests.fuzz.__main__ import CONTROLLER, MEMBER
 from tests.fuzz.texts import queries, query_seeds, terminal
 from tests.fuzz.tls_strangers import first_words, tls
 from tests.support.asking import PEER
 from tests.support.brokers import batch, disk, open_broker
+from tests.support.hostile_controller import HostileController, controller_versions_of
 from tests.support.hostile_member import HostileMember
+from tests.support.hostile_quorum import HostileQuorum
 from tests.support.hostile_requests import ByteChance, HostileClient, versions_of
 from tests.support.logins import set_password
 from tests.support.random_messages import random_message
@@ -227,6 +229,10 @@ def framed_message(message: Message, version: int) -> bytes:
     return bytes(framed(type(message), version, output.read_all()))
 
 
+def among_hostile_nodes(quorum: HostileQuorum) -> Target:
+    return lambda data: quorum(ByteChance(data))
+
+
 TARGETS: dict[str, Callable[[], Target]] = {
     "frames": lambda: frames,
     "headers": lambda: headers,
@@ -238,6 +244,7 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "tls": lambda: tls,
     "queries": lambda: queries,
     "terminal": lambda: terminal,
+    "quorum": lambda: among_hostile_nodes(HostileQuorum()),
 }
 """What makes each target; a target may remember what it was fed."""
 
@@ -245,22 +252,27 @@ TARGETS: dict[str, Callable[[], Target]] = {
 class AskedOneApi:
     """One API, in the version and with the fields that the bytes decide."""
 
-    def __init__(self, api_key: int, client: HostileClient) -> None:
+    def __init__(self, api_key: int, client: HostileClient, versions: range) -> None:
         self._api_key = api_key
         self._client = client
+        self._versions = versions
 
     def __call__(self, data: bytes) -> None:
         chance = ByteChance(data)
-        self._client.ask(self._api_key, chance.choice(versions_of(self._api_key)), chance)
+        self._client.ask(self._api_key, chance.choice(self._versions), chance)
 
 
 def target(name: str) -> Target:
     """Makes a target, also that of one API."""
     if name in TARGETS:
         return TARGETS[name]()
+    if name.startswith(CONTROLLER):
+        key = ApiKey[name.removeprefix(CONTROLLER).upper()]
+        return AskedOneApi(key, HostileController(), controller_versions_of(key))
     api = name.removeprefix(MEMBER)
+    key = ApiKey[api.upper()]
     client = HostileClient() if api == name else HostileMember()
-    return AskedOneApi(ApiKey[api.upper()], client)
+    return AskedOneApi(key, client, versions_of(key))
 
 
 def seeds(name: str) -> Iterator[bytes]:

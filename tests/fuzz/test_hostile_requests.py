@@ -15,11 +15,13 @@ from ottla.protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
-from ottla.server.dispatching.apis import APIS, CLUSTER_APIS
+from ottla.server.dispatching.apis import APIS, APIS_OF, CLUSTER_APIS, EVERY_API, Door
 from tests.fuzz.__main__ import NAMES, TARGET_NAMES
 from tests.fuzz.targets import seeds, target
 from tests.support.group_asking import commit_request, group_asker
+from tests.support.hostile_controller import HostileController, controller_versions_of
 from tests.support.hostile_member import HostileMember
+from tests.support.hostile_quorum import HostileQuorum
 from tests.support.hostile_requests import ByteChance, HostileClient, checked_answer, versions_of
 
 REQUESTS_PER_VERSION = 40
@@ -59,6 +61,35 @@ def test_none_reaches_it_in_a_member_of_a_cluster(member: HostileMember, api_key
             member.ask(api_key, version, chance)
 
 
+@pytest.fixture(scope="module")
+def controller() -> Iterator[HostileController]:
+    controller = HostileController()
+    yield controller
+    controller.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "api_key", list(APIS_OF[Door.CONTROLLER]), ids=lambda key: EVERY_API[key].key.name
+)
+def test_none_reaches_it_in_a_controller(controller: HostileController, api_key: int) -> None:
+    chance = random.Random(f"hostile node {api_key}")
+    for version in controller_versions_of(api_key):
+        for _ in range(REQUESTS_PER_VERSION // 2):
+            controller.ask(api_key, version, chance)
+
+
+@pytest.mark.slow
+def test_nothing_that_nodes_of_a_quorum_ask_or_answer_ends_another(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    for seed in range(30):
+        chance, node = random.Random(seed), HostileQuorum()
+        for _ in range(20):
+            node(chance)
+    assert not [one for one in caplog.records if one.levelname == "ERROR"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("api_key", list(APIS), ids=lambda key: APIS[key].key.name)
 @settings(max_examples=10, deadline=None)
@@ -74,8 +105,17 @@ def test_what_a_fuzzer_decides_does_not_reach_it_either(
 def test_every_api_can_be_fuzzed_for_longer() -> None:
     alone = {api.key.name.lower() for api in APIS.values()}
     members = {f"member_{api.key.name.lower()}" for api in (APIS | CLUSTER_APIS).values()}
-    assert set(NAMES) - set(TARGET_NAMES) == alone | members
-    for name in ("fetch", "alter_replica_log_dirs", "member_update_metadata"):
+    controllers = {
+        f"controller_{api.key.name.lower()}" for api in APIS_OF[Door.CONTROLLER].values()
+    }
+    assert set(NAMES) - set(TARGET_NAMES) == alone | members | controllers
+    for name in (
+        "fetch",
+        "alter_replica_log_dirs",
+        "member_update_metadata",
+        "controller_vote",
+        "quorum",
+    ):
         one = target(name)
         for data in seeds(name):
             one(data)

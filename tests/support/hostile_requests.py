@@ -9,6 +9,7 @@ import random
 import shutil
 import tempfile
 import weakref
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -101,6 +102,8 @@ class ByteChance(random.Random):
 class HostileClient:
     """Asks a broker on a real disk; the broker is replaced before it has become large."""
 
+    peer = PEER
+
     def __init__(self) -> None:
         self._directory = Path(tempfile.mkdtemp(prefix="ottla-", dir=MEMORY))
         self._remove = weakref.finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
@@ -118,7 +121,7 @@ class HostileClient:
             self._broker.close()
             shutil.rmtree(self._directory, ignore_errors=True)
             self._begin()
-        request = Filler(self.told, version, chance).fill(request_class(api_key))
+        request = self._filled(api_key, version, chance)
         with mock.patch("ottla.metadata.deciding.topics.MAX_PARTITION_COUNT", MAX_PARTITION_COUNT):
             self._send(request, version, chance.choice(CLIENT_IDS))
             self.at = Timestamps(
@@ -126,8 +129,16 @@ class HostileClient:
             )
             self._settle()
 
+    def _filled(self, api_key: int, version: int, chance: random.Random) -> Message:
+        filled: Message = Filler(self.told, version, chance).fill(request_class(api_key))
+        return filled
+
     def _open(self) -> Broker:
         return _broker_with_state(self._directory / "data")
+
+    def _state(self) -> Sequence[tuple[Message, int]]:
+        """What is asked before anything hostile."""
+        return STATE
 
     def _likely(self) -> dict[str, tuple[str | int, ...]]:
         return {}
@@ -142,7 +153,7 @@ class HostileClient:
         self.told.likely = self._likely()
         self.told.texts.append(str(self._directory / "data"))
         self.told.ids += [topic.topic_id for topic in self._broker.topics]
-        for request, version in STATE:
+        for request, version in self._state():
             self._send(request, version)
             self._settle()
 
@@ -152,7 +163,7 @@ class HostileClient:
         encode_request(RequestHeader(request.API_KEY, version, 7, client_id), request, incoming)
         frame = memoryview(bytearray(incoming.read_all()))[4:]
         try:
-            later = self._dispatcher.dispatch(frame, PEER, output)
+            later = self._dispatcher.dispatch(frame, self.peer, output)
         except ProtocolError:
             assert not output.data, "half an answer"
             return

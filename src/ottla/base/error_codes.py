@@ -8,7 +8,10 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """One of Kafka's error codes; `description` is a sentence for people."""
+    """One of Kafka's error codes; `description` is a sentence for people.
+
+    A number that is not known here stands for UNKNOWN_SERVER_ERROR, as in Kafka (`Errors.forCode`).
+    """
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -146,6 +149,10 @@ class ErrorCode(IntEnum):
     STREAMS_TOPOLOGY_FENCED = 132
     SHARE_SESSION_LIMIT_REACHED = 133
     CONTROLLER_ID_NOT_REGISTERED = 136
+
+    @classmethod
+    def _missing_(cls, value: object) -> "ErrorCode | None":
+        return cls.UNKNOWN_SERVER_ERROR if isinstance(value, int) else None
 
     @property
     def description(self) -> str:

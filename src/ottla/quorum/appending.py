@@ -11,7 +11,6 @@ from ottla.base.files import Buffer
 from ottla.codec.schema import Message
 from ottla.metadata.control import KRaftVersionRecord, VotersRecord, decode_control_record
 from ottla.quorum.effects import AppendRecords, StartLogAt, SyncLog, TruncateLog
-from ottla.quorum.lineage import Lineage
 from ottla.quorum.messages import EpochEnd, SnapshotId
 from ottla.quorum.node import Node
 from ottla.quorum.voters import VoterHistory, VoterSet, voters_in
@@ -33,10 +32,15 @@ class Appending:
         """
         node = self._node
         batches = checked_batches(records, node.log.end, node.epoch)
-        for batch in batches:
-            take_batch(node.log, node.history, batch)
+        controls = [[*control_records(one)] if one.is_control else [] for one in batches]
+        for batch, records_of_control in zip(batches, controls, strict=True):
+            node.log.appended(batch.partition_leader_epoch, batch.base_offset, batch.next_offset)
+            for offset, record in records_of_control:
+                take_control_record(node.history, offset, record)
         if batches:
-            node.do(AppendRecords(records), SyncLog(node.log.end_offset, node.log.history))
+            # A leader of Kafka cuts what it sends in the middle of a batch.
+            whole = memoryview(records)[: sum(one.size for one in batches)]
+            node.do(AppendRecords(whole), SyncLog(node.log.end_offset, node.log.history))
 
     def truncate_to(self, end: EpochEnd) -> None:
         """To where a leader's log and this one part: nothing that is committed is behind that."""
@@ -86,13 +90,6 @@ def checked_batches(records: Buffer, end: EpochEnd, epoch: int) -> list[Batch]:
     except InvalidBatchError as error:
         raise ProtocolError(f"the batch at offset {next_offset}: {error}") from error
     return batches
-
-
-def take_batch(log: Lineage, history: VoterHistory, batch: Batch) -> None:
-    log.appended(batch.partition_leader_epoch, batch.base_offset, batch.next_offset)
-    if batch.is_control:
-        for offset, record in control_records(batch):
-            take_control_record(history, offset, record)
 
 
 def take_control_record(history: VoterHistory, offset: int, record: Message) -> None:

@@ -18,6 +18,7 @@ from ottla.quorum.messages import (
     FetchAnswer,
     FetchSnapshot,
     SnapshotAnswer,
+    SnapshotId,
 )
 from ottla.quorum.node import Node
 from ottla.quorum.roles import Follower, Unattached
@@ -149,10 +150,22 @@ class Following:
         if answer.diverging is not None:
             self._appending.truncate_to(answer.diverging)
         elif answer.snapshot is not None:
+            self._check_snapshot(role, answer.snapshot)
             role.snapshot, role.position, role.head = answer.snapshot, 0, b""
         else:
             self._appending.append(answer.records)
             node.raise_high_watermark(min(answer.high_watermark, node.log.end_offset))
+
+    def _check_snapshot(self, role: Follower, snapshot: SnapshotId) -> None:
+        """Raises `ProtocolError` for one that no leader has, or that ends before what is committed
+        here.
+        """
+        committed = self._node.high_watermark
+        if not 0 <= snapshot.epoch <= role.epoch or snapshot.end_offset < committed:
+            raise ProtocolError(
+                f"the leader of epoch {role.epoch} has a snapshot of epoch {snapshot.epoch} until "
+                f"offset {snapshot.end_offset}, and offset {committed} is committed here"
+            )
 
     def fetched_snapshot(
         self, node_id: int, request: FetchSnapshot, answer: SnapshotAnswer

@@ -9,6 +9,7 @@ at `deadline_ms` at the latest. Kafka's counterpart: `KafkaRaftClient`.
 """
 
 from collections.abc import Callable, Hashable, Sequence
+from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.timestamps import Timestamps
@@ -39,11 +40,15 @@ from ottla.quorum.messages import (
     VersionsAnswer,
     Vote,
     VoteAnswer,
+    refusal_of,
 )
 from ottla.quorum.node import Node
 from ottla.quorum.options import QuorumOptions
 from ottla.quorum.roles import Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
 from ottla.quorum.voters import VoterHistory, VoterSet
+
+LAST_EPOCH: Final = (1 << 31) - (1 << 20)
+"""An int32 has to hold the epochs of many elections after one that a peer has told."""
 
 
 class Quorum:
@@ -128,6 +133,10 @@ class Quorum:
     def receive(self, pending_id: Hashable, request: Request, at: Timestamps) -> list[Effect]:
         """A request of another node or of a tool; its response is an effect, now or later."""
         self.node.at = at
+        if getattr(request, "epoch", 0) > LAST_EPOCH:
+            refusal = refusal_of(request, ErrorCode.INVALID_REQUEST, self.node.known())
+            self.node.reply(pending_id, refusal)
+            return self.advance(at)
         match request:
             case Vote():
                 self._elections.vote(pending_id, request)
@@ -162,7 +171,7 @@ class Quorum:
         under_way = self.node.peers.answered(number)
         if under_way is None:
             return self.advance(at)
-        if response is None:
+        if response is None or response.known.epoch > LAST_EPOCH:
             self.node.peers.pause(under_way.node_id, self.node.now_ms)
             return self.advance(at)
         self._take(under_way.node_id, under_way.request, response)

@@ -33,6 +33,7 @@ from ottla.quorum.messages import (
     EpochEnd,
     Fetch,
     FetchAnswer,
+    FetchSnapshot,
     Known,
     RemoveVoter,
     Request,
@@ -52,6 +53,8 @@ from ottla.quorum.roles import (
     Unattached,
 )
 from ottla.quorum.voters import Endpoint, ReplicaKey, Voter, VoterHistory, VoterSet
+from ottla.record.builder import RecordBatchBuilder
+from tests.support.quorum_logs import batch_of
 
 CLUSTER = "a-cluster-for-tests-01"
 KEYS = [ReplicaKey(one, Uuid(bytes([one]) * 16)) for one in range(5)]
@@ -418,6 +421,47 @@ def test_records_that_do_not_continue_the_log_are_named() -> None:
     node.answer(FetchAnswer(ErrorCode.NONE, Known(3, 2, endpoint(TWO)), 5, 0, records=bytes(70)))
     assert node.all(AppendRecords) == []
     assert node.quorum.take_complaint() is not None
+
+
+def test_of_what_a_leader_cuts_in_a_batch_the_whole_batches_are_taken() -> None:
+    node = follower()
+    whole = batch_of(9, 3, b"a")
+    torn = whole + batch_of(10, 3, b"b")[:-1]
+    node.answer(FetchAnswer(ErrorCode.NONE, Known(3, 2, endpoint(TWO)), 5, 0, records=torn))
+    assert bytes(node.only(AppendRecords).records) == whole
+    assert node.quorum.take_complaint() is None
+
+
+def test_of_control_records_that_cannot_be_read_nothing_is_taken() -> None:
+    node = follower()
+    builder = RecordBatchBuilder(10, leader_epoch=3, is_control=True)
+    builder.append(b"\0", b"", 0)
+    records = batch_of(9, 3, b"a") + bytes(builder.build())
+    node.answer(FetchAnswer(ErrorCode.NONE, Known(3, 2, endpoint(TWO)), 5, 0, records=records))
+    assert node.all(AppendRecords) == []
+    assert node.quorum.node.log.end_offset == 9
+    assert "cut short" in (node.quorum.take_complaint() or "")
+
+
+@pytest.mark.parametrize("snapshot", [SnapshotId(8, 2), SnapshotId(20, 4), SnapshotId(20, -1)])
+def test_a_snapshot_that_no_leader_can_have_is_not_taken(snapshot: SnapshotId) -> None:
+    node = follower()
+    known = Known(3, 2, endpoint(TWO))
+    node.answer(FetchAnswer(ErrorCode.NONE, known, 9, 0))
+    node.wait(1000)
+    node.answer(FetchAnswer(ErrorCode.NONE, known, 30, 0, snapshot=snapshot))
+    assert "is committed here" in (node.quorum.take_complaint() or "")
+    node.wait(1000)
+    assert node.requests(FetchSnapshot) == {}
+
+
+def test_an_epoch_that_no_election_could_follow_is_refused() -> None:
+    node = follower()
+    last = 2**31 - 1
+    assert node.ask(vote(epoch=last)).error is ErrorCode.INVALID_REQUEST
+    assert node.ask(BeginQuorumEpoch(CLUSTER, ONE, 3, last, ())).error is ErrorCode.INVALID_REQUEST
+    node.answer(FetchAnswer(ErrorCode.FENCED_LEADER_EPOCH, Known(last, 3, endpoint(THREE)), 5, 0))
+    assert node.quorum.epoch == 3
 
 
 def test_the_next_fetch_waits_until_the_last_one_is_synced() -> None:

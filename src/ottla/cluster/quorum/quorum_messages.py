@@ -6,6 +6,7 @@ The inverse is `server/orders/quorum_values.py`. Kafka's counterpart: `RaftUtil`
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from ottla.base.addresses import MAX_PORT
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import CLUSTER_METADATA, CLUSTER_METADATA_ID
 from ottla.codec.schema import Message
@@ -253,8 +254,7 @@ def answer_of(request: Request, message: Any) -> Response:
             leader = message.current_leader
             known = NOTHING_KNOWN
             if leader is not None:
-                has_place = leader.leader_id >= 0 and leader.host
-                place = Endpoint("", leader.host, leader.port) if has_place else None
+                place = _place(leader) if leader.leader_id >= 0 and leader.host else None
                 known = _leader(leader.leader_id, leader.leader_epoch, place)
             return VoterAnswer(ErrorCode(message.error_code), known)
         case AskVersions():
@@ -323,8 +323,12 @@ def _current_leader(found: Any, message: Any) -> Known:
 def _known(leader: Any, message: Any) -> Known:
     """`leader` has leader_id and leader_epoch; the message may tell where it is."""
     places = (one for one in message.node_endpoints if one.node_id == leader.leader_id)
-    place = next((Endpoint("", one.host, one.port) for one in places), None)
-    return _leader(leader.leader_id, leader.leader_epoch, place)
+    return _leader(leader.leader_id, leader.leader_epoch, next(map(_place, places), None))
+
+
+def _place(one: Any) -> Endpoint | None:
+    """Some messages have room for ports that are none."""
+    return Endpoint("", one.host, one.port) if 0 <= one.port <= MAX_PORT else None
 
 
 def _leader(leader_id: int, epoch: int, place: Endpoint | None) -> Known:

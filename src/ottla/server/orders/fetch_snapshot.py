@@ -37,7 +37,7 @@ def _invalid(request: FetchSnapshotRequest) -> FetchSnapshotResponse:
         return FetchSnapshotResponse(error_code=ErrorCode.INVALID_REQUEST)
     ((name, place),) = places
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    found = SnapshotPartResult(index=place.partition, error_code=error)
+    found = SnapshotPartResult(index=place.partition, error_code=error, unaligned_records=b"")
     return FetchSnapshotResponse(topics=[SnapshotTopicResult(name=name, partitions=[found])])
 
 

@@ -76,6 +76,7 @@ def test_a_leader_says_why_it_leads_no_longer(
     complaints = Complaints(print, dict)
     complaints.gives_up = gives_up
     complaints.leader_changed(started(), LeaderChanged(3, 1), Known(2), "")
+    caplog.clear()
     with caplog.at_level(logging.INFO, logger="ottla"):
         complaints.leader_changed(started(), effect, Known(3, 1), "")
     assert [one.getMessage().endswith(line) for one in caplog.records] == [True]

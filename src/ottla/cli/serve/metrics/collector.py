@@ -165,7 +165,7 @@ class BrokerCollector:
                 families.add_histogram("ottla_request_wait_seconds", api, counts.waits)
             families.add("ottla_request_queue_seconds", (api,), counts.queued_ms / 1000)
             for code, count in counts.errors.items():
-                families.add("ottla_request_errors", (api, _error_name(code)), count)
+                families.add("ottla_request_errors", (api, ErrorCode(code).name), count)
             yield
         families.add("ottla_loop_busy_seconds", (), server.busy_ms / 1000)
         families.add("ottla_fetches_waiting", (), len(self._broker.fetches.waiting))
@@ -390,10 +390,3 @@ class BrokerCollector:
             families.add("ottla_events", (kind,), count)
         families.add("ottla_build", (self._version,), 1)
         yield
-
-
-def _error_name(code: int) -> str:
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return str(code)
