@@ -84,7 +84,15 @@ class ImageView:
             for one in sorted(known)
             if with_fenced or not known[one].is_fenced
         )
-        return [one for one in found if one is not None]
+        return [one for one in found if one is not None] or [self._own_node(reach)]
+
+    def _own_node(self, reach: Reach) -> Node:
+        """For clients that would be told of nobody, as where all brokers start at once and are
+        fenced: librdkafka forgets all it knows then, and never asks again. Kafka tells of nobody.
+        """
+        known = self._known.image.brokers.get(self._node_id)
+        node = None if known is None else self._node(self._node_id, known, reach)
+        return node or Node(self._node_id, *reach.address)
 
     def node(self, node_id: int, reach: Reach) -> Node | None:
         known = self._known.image.brokers.get(node_id)
