@@ -10,6 +10,7 @@ pytest.importorskip("sqlalchemy")
 
 import pyarrow as pa
 from pyiceberg.catalog import load_catalog
+from pyiceberg.manifest import FileFormat
 
 import ottla
 import ottla.table
@@ -90,6 +91,33 @@ def test_rows_deleted_by_delete_files_are_not_read_and_come_back_by_a_rerun(
     rerun(load_job(place(tmp_path), LocalEngine()), rerun_range(None, None, "orders"))
     assert there() == list(range(21))
     assert audit(Table(TABLE), log, "orders", compare_all=True).is_equal
+
+
+@pytest.mark.parametrize("file_format", [FileFormat.ORC, FileFormat.AVRO])
+def test_delete_files_of_other_formats_are_read(tmp_path: Path, file_format: FileFormat) -> None:
+    load_new(tmp_path, 10)
+    orders = opened(tmp_path)
+    first = next(one.file for one in orders.scan().plan_files())
+    delete_positions(orders, {first.file_path: [3, 4]}, file_format)
+    rows = ottla.table.dataset(TABLE).to_table().sort_by("offset")
+    assert rows["offset"].to_pylist() == [0, 1, 2, 5, 6, 7, 8, 9]
+    names = ["offset", "timestamp", "partition"]
+    ids = [orders.schema().find_field(one).field_id for one in names]
+    gone = rows.select(names).slice(5, 2)
+    delete_equal(opened(tmp_path), gone, ids, file_format)
+    unlike = gone.set_column(2, "partition", pa.array([1, 1], gone["partition"].type))
+    delete_equal(opened(tmp_path), unlike, ids, file_format)
+    left = ottla.table.dataset(TABLE).to_table()["offset"].to_pylist()
+    assert sorted(left) == [0, 1, 2, 5, 6, 9]
+
+
+def test_a_delete_file_without_its_column_is_refused_by_name(tmp_path: Path) -> None:
+    load_new(tmp_path, 3)
+    orders = opened(tmp_path)
+    field_id = orders.schema().find_field("offset").field_id
+    delete_equal(orders, pa.table({"place": pa.array([1], pa.int64())}), [field_id])
+    with pytest.raises(UserError, match=r"EQUALITY_DELETES.*by column.*'offset'; rewrite"):
+        ottla.table.dataset(TABLE)
 
 
 def test_files_that_lost_rows_since_they_were_read_are_not_replaced(tmp_path: Path) -> None:
