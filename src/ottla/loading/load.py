@@ -203,8 +203,8 @@ def _requested(job: LoadJob, state: TableState) -> TableLayout:
     asked = replace(job.options.layout, has_transforms=log.has_transforms)
     if asked.has_change_feed and not log.has_change_feed:
         raise UserError(
-            f"{job.table.address}: --change-feed is for Delta tables in a directory: Iceberg has "
-            f"no such feed, and into object stores Delta's library writes none; leave it out"
+            f"{job.table.address}: --change-feed is for Delta tables, as Iceberg has no such feed; "
+            f"leave it out"
         )
     return requested_layout(state, asked, job.route.topic)
 

@@ -110,6 +110,19 @@ class CloudStore:
     def put(self, path: str, content: bytes, *, durably: bool = True) -> None:
         self._put(path, content, use_multipart=False)
 
+    def put_new(self, path: str, content: bytes) -> bool:
+        """Creates an object atomically; `False` if there is one of that name. If the answer is lost
+        and the request repeated, that may be the one that it has created.
+        """
+        from obstore.exceptions import AlreadyExistsError
+
+        with self._asked():
+            try:
+                self._library.put(self._store, path, content, mode="create")
+            except AlreadyExistsError:
+                return False
+        return True
+
     def put_parts(self, path: str, parts: Iterable[Buffer]) -> None:
         limit, left, first, size = self._options.part_size, iter(parts), list[Buffer](), 0
         while size <= limit and (part := next(left, None)) is not None:

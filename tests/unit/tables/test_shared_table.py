@@ -9,13 +9,20 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("deltalake")
+
+import deltalake
+import pyarrow as pa
+
 from ottla.base.errors import UserError
+from ottla.objects.arrow_store import STORAGE_OPTIONS
 from ottla.tables.columns.identity import Upsert
 from ottla.tables.columns.partitions import Partitioning, placed
 from ottla.tables.columns.rows import row_columns
 from ottla.tables.entries import LedgerEntry, MergeCounts
 from ottla.tables.formats.transaction_log import CommitTakenError
 from ottla.tables.layout import RAW, TableLayout
+from ottla.tables.stores.shared_store import SharedStore
 from ottla.tables.table import Table
 from tests.support import azure_store, stores
 from tests.support.merged_tables import Orders, order
@@ -109,6 +116,47 @@ def test_a_late_record_brings_no_row_back_in_a_store(url: str, tmp_path: Path) -
     report = orders.load(order(1, 4), order(2, 0), order(3, 2))
     assert report.merged == MergeCounts(upserted=1, superseded=1)
     assert orders.differences() == []
+
+
+def test_a_change_feed_in_a_store_says_what_a_load_changed(url: str, tmp_path: Path) -> None:
+    upsert = Upsert(key=("value.id",), version="value.at", delete_when=".op = delete")
+    orders = Orders(tmp_path, upsert, has_change_feed=True)
+    orders.table = url
+    orders.load(order(1, 1), order(2, 1))
+    orders.load(order(1, 2), order(2, 2, op="delete"), order(3, 1))
+    table = deltalake.DeltaTable(url, storage_options=STORAGE_OPTIONS)
+    changes = pa.table(table.load_cdf(starting_version=1).read_all()).to_pylist()
+    assert sorted((one["_change_type"], one["value"]["id"]) for one in changes) == [
+        ("delete", 2),
+        ("insert", 3),
+        ("update_postimage", 1),
+        ("update_preimage", 1),
+    ]
+    assert orders.differences() == []
+
+
+def test_changes_whose_answer_was_lost_are_committed_once(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put = SharedStore.put_new
+
+    def put_twice(store: SharedStore, path: str, content: bytes) -> bool:
+        return put(store, path, content) and put(store, path, content)
+
+    monkeypatch.setattr(SharedStore, "put_new", put_twice)
+    orders = Orders(tmp_path, Upsert(key=("value.id",)), has_change_feed=True)
+    orders.table = url
+    orders.load(order(1, 1))
+    assert orders.load(order(1, 2), order(2, 2)).merged == MergeCounts(upserted=2, superseded=1)
+    assert len(Table(url).entries()) == 2
+    assert orders.differences() == []
+
+
+def test_of_two_that_create_an_object_one_does(url: str) -> None:
+    one, other = Table(url).store, Table(url).store
+    assert one.put_new("a/b", b"one")
+    assert not other.put_new("a/b", b"other")
+    assert one.read("a/b") == b"one"
 
 
 def test_what_is_in_the_store_is_put_read_and_removed(url: str) -> None:

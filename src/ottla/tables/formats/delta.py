@@ -90,6 +90,7 @@ class DeltaLog:
 
     directory = LOG_DIRECTORY
     has_transforms = False
+    has_change_feed = True
     is_widened_by_readers = False
     replaces_masked = False
 
@@ -107,11 +108,6 @@ class DeltaLog:
                 f"{store.address}: Delta Lake's library cannot read a table in a directory with "
                 f"{found[0]} in its path; choose another one"
             )
-
-    @property
-    def has_change_feed(self) -> bool:
-        """The library writes no actions of change data, and stores have no files of one writer."""
-        return isinstance(self._store, LocalStore)
 
     def state(self) -> LogState | None:
         tail = self._followed()
@@ -431,9 +427,10 @@ class DeltaLog:
 
     def _write_entry(self, version: int, change: Change) -> None:
         """Writes an entry with change data, which the library does not."""
-        assert isinstance(self._store, LocalStore)
         content = "".join(json.dumps(one) + "\n" for one in entry_of(change)).encode()
-        if not self._store.put_new(entry_path(version), content):
+        is_new = self._store.put_new(entry_path(version), content)
+        # A store whose answer was lost may refuse the second attempt because of the first.
+        if not is_new and not self._is_made(version, change):
             raise commit_taken(self._store.address, change)
 
     def _replace_columns(self, table: "DeltaTable", schema: "Schema", commit_id: int) -> None:

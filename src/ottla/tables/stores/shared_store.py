@@ -7,9 +7,11 @@ that no log names.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import cached_property
 from typing import Any
 
 from ottla.objects.arrow_store import ArrowStore
+from ottla.objects.cloud_store import CloudStore
 from ottla.objects.refusal import refusal
 
 
@@ -29,6 +31,14 @@ class SharedStore(ArrowStore):
 
     def sync(self, paths: Sequence[str]) -> None:
         """Does nothing: objects are durable once written."""
+
+    def put_new(self, path: str, content: bytes) -> bool:
+        return self._creating.put_new(path, content)
+
+    @cached_property
+    def _creating(self) -> CloudStore:
+        """The same store by the library that puts on condition, which that of tables does not."""
+        return CloudStore(self.address, "change feed")
 
     def arrow(self) -> Any:
         return self._store

@@ -32,6 +32,9 @@ class TableStore(ObjectStore, Protocol):
     def sync(self, paths: Sequence[str]) -> None:
         """Makes existing files and their names durable."""
 
+    def put_new(self, path: str, content: bytes) -> bool:
+        """Creates a file durably and atomically; `False` if there is one of that name."""
+
     def arrow(self) -> Any:
         """The `pyarrow.fs.FileSystem` for reading Parquet."""
 
