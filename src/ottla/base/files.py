@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from ottla.base.directories import make_directories
 from ottla.base.exchange import exchange_names
@@ -33,8 +33,7 @@ IOV_MAX: Final = 1024
 """The maximum number of buffers in one vectored write on Linux and macOS."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FileStatus:
+class FileStatus(NamedTuple):
     """The file or directory with a name; a rename takes the file's number along."""
 
     number: int

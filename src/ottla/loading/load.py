@@ -29,6 +29,7 @@ from ottla.loading.verification import (
 )
 from ottla.loading.writing import SHORT_LOAD, write_files
 from ottla.sources.bounds import NoMatch
+from ottla.sources.log_files import LogFiles
 from ottla.sources.log_source import LogPartition, OffsetsGoneError
 from ottla.sources.opening import open_log, topic_options
 from ottla.sources.ranges import resolve_bound
@@ -131,11 +132,14 @@ def load_job(
         client=options.client,
         tier=options.tier,
     )
+    log = open_log(read)
+    if isinstance(log, LogFiles):
+        log.note_batches()
     return LoadJob(
         route=route,
         options=options,
         read=read,
-        log=open_log(read),
+        log=log,
         table=Table(route.into),
         engine=engine,
         progress=progress,

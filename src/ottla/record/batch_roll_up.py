@@ -15,11 +15,11 @@ from ottla.codec.crc32c import crc32c
 from ottla.record.batch import Batch, RecordBatch
 from ottla.record.record import read_records
 
-_ONE_BATCH = struct.Struct(
+ONE_BATCH = struct.Struct(
     ">q"  # base offset, which the CRC does not cover
     "I"  # the CRC in the batch's header
 )
-assert _ONE_BATCH.size == 12
+assert ONE_BATCH.size == 12
 
 NO_LEADER_EPOCH = -1
 
@@ -70,8 +70,8 @@ def roll_up(batches: Iterable[Batch]) -> BatchRollUp:
     packed = bytearray()
     leader_epoch = NO_LEADER_EPOCH
     for batch in batches:
-        packed += _ONE_BATCH.pack(batch.base_offset, batch.crc)
+        packed += ONE_BATCH.pack(batch.base_offset, batch.crc)
         leader_epoch = batch.partition_leader_epoch
     return BatchRollUp(
-        batch_count=len(packed) // _ONE_BATCH.size, crc=crc32c(packed), leader_epoch=leader_epoch
+        batch_count=len(packed) // ONE_BATCH.size, crc=crc32c(packed), leader_epoch=leader_epoch
     )

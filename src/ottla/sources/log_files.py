@@ -15,6 +15,7 @@ from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.broker.topics.offered_ends import StableEnds, replicated_end
 from ottla.record import columns as arrow_columns
 from ottla.record.batch import InvalidBatchError, kept_runs
+from ottla.record.batch_notes import BatchNotes, RangeNotes
 from ottla.record.batch_roll_up import BatchRollUp, count_in, roll_up
 from ottla.sources.log_source import ANY_TASKS, LogPartition, OffsetsGoneError, Split
 from ottla.sources.options import Isolation
@@ -92,6 +93,14 @@ class LogFiles:
         self._is_committed = isolation is Isolation.READ_COMMITTED
         self._stable = StableEnds()
         self._listed: dict[TopicPartition, ReadOnlyLog] = {}
+        self._notes: dict[TopicPartition, BatchNotes] | None = None
+
+    def note_batches(self) -> None:
+        """From now on reads note what `roll_up` needs, which then tells of what was read, once.
+
+        Of ten thousand short segments, opening each again would cost as much as reading them.
+        """
+        self._notes = {}
 
     def __reduce__(self) -> "tuple[partial[LogFiles], tuple[()]]":
         """Another process opens the directories itself."""
@@ -173,11 +182,14 @@ class LogFiles:
         _check_same_topic(split, log)
         aborted = AbortedRanges(split.aborted)
         offset = split.from_offset
+        notes, is_noted = RangeNotes(split), self._notes is not None
         try:
             size = arrow_columns.SCAN_SIZE
             for group in _groups(log.batches.regions(offset, split.until_offset, size=size)):
                 yield from _decoded(log, group, split, columns, aborted)
                 offset = group[-1].next_offset
+                for region in group if is_noted else ():
+                    notes.take(region.data)
         except ApiError as error:
             again = self._log(split.place)
             _check_same_topic(split, again)
@@ -187,6 +199,8 @@ class LogFiles:
                     f"offsets that were to be read; run it again"
                 ) from error
             raise OffsetsGoneError(split.place, offset, again.log_start_offset) from error
+        if self._notes is not None:
+            self._notes.setdefault(split.place, BatchNotes()).add(split, notes)
 
     def _take(self, share: "TierShare") -> None:
         """Goes by the plan of a task, instead of looking for uploads."""
@@ -210,6 +224,10 @@ class LogFiles:
 
     def roll_up(self, place: TopicPartition, wanted: OffsetRange) -> BatchRollUp:
         """Computed from the batches' headers; the CRCs are verified when records are read."""
+        notes = self._notes.pop(place, None) if self._notes else None
+        noted = None if notes is None else notes.take_roll_up(wanted)
+        if noted is not None:
+            return noted
         try:
             return roll_up(
                 self._with_files_listed(place, wanted.until_offset).batches.headers(

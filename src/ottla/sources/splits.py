@@ -49,6 +49,8 @@ class OffsetSpan(OffsetRange):
         until_offset = min(self.until_offset, wanted.until_offset)
         if from_offset >= until_offset:
             return None
+        if self.size and (from_offset, until_offset) == (self.from_offset, self.until_offset):
+            return self
         share = self.size * (until_offset - from_offset) // self.count
         return OffsetSpan(from_offset=from_offset, until_offset=until_offset, size=max(1, share))
 

@@ -315,3 +315,19 @@ def test_what_comes_before_damage_is_read_though_small_segments_are_decoded_toge
     with pytest.raises(CorruptionError, match=rf"{segments[2].name} at byte 0: CRC"):
         read()
     assert offsets == list(range(int(segments[2].stem)))
+
+
+def test_a_roll_up_tells_of_the_batches_that_were_read_and_then_of_the_log(tmp_path: Path) -> None:
+    log = filled(tmp_path)
+    whole = span(0, log.partitions()[0].end_offset)
+    place = log.partitions()[0].place
+    expected = log.roll_up(place, whole)
+    noting = opened(tmp_path)
+    noting.note_batches()
+    assert offsets_read(noting, whole, min_count=7) == list(range(whole.count))
+    for path in tmp_path.glob("orders-0/*.log"):
+        path.rename(path.with_suffix(".away"))
+    assert noting.roll_up(place, whole) == expected
+    for path in tmp_path.glob("orders-0/*.away"):
+        path.rename(path.with_suffix(".log"))
+    assert noting.roll_up(place, whole) == expected

@@ -14,6 +14,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import islice, takewhile
+from typing import NamedTuple
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import (
@@ -55,8 +56,7 @@ Checksum = tuple[int, int]
 """A size in bytes, and the CRC-32C of that many bytes."""
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentFacts:
+class SegmentFacts(NamedTuple):
     """Facts about one segment; `None` if unknown."""
 
     first_checksum: int | None = None
@@ -138,9 +138,10 @@ class Integrity:
         Segments are forgotten before they are deleted at the log's end. Only a power failure can
         leave such a line, before the segment that it is about.
         """
-        last = max(base_offsets, default=-1)
-        held = [one for one, facts in self.segments.items() if facts.held_something]
-        return max((one + 1 for one in held if one > last and one >= self.start_offset), default=0)
+        least = max(self.start_offset, max(base_offsets, default=-1) + 1)
+        missing = [one for one in self.segments if one >= least]
+        held = (one + 1 for one in missing if self.segments[one].held_something)
+        return max(held, default=0)
 
     def begin_of_missing(
         self, base_offset: int, epochs_begin: int | None, *, is_same_boot: bool
@@ -248,7 +249,7 @@ class IntegrityFile:
     def began(self, base_offset: int, first_checksum: int) -> None:
         """Records a segment's first batch."""
         self._note(
-            base_offset, replace(self.of_segment(base_offset), first_checksum=first_checksum)
+            base_offset, self.of_segment(base_offset)._replace(first_checksum=first_checksum)
         )
 
     def ended(self, base_offset: int, index_path: str, size: int | None = None) -> None:
@@ -258,7 +259,7 @@ class IntegrityFile:
         facts = self.of_segment(base_offset)
         aborted = checksum_of(self._file_system, index_path)
         size = facts.size if size is None else size
-        self._note(base_offset, replace(facts, aborted=aborted, size=size), self._snapshot_lines())
+        self._note(base_offset, facts._replace(aborted=aborted, size=size), self._snapshot_lines())
 
     def split(self, base_offset: int) -> None:
         """Forgets a segment that is about to be split; the first part keeps its name."""
@@ -359,7 +360,7 @@ class IntegrityFile:
         for offset in [one for one in self.snapshots if one > end_offset]:
             del self.snapshots[offset]
         for base_offset, facts in self._segments.items():
-            self._segments[base_offset] = replace(facts, aborted=None, size=None)
+            self._segments[base_offset] = facts._replace(aborted=None, size=None)
         gapless_from = known.gapless_from
         if gapless_from is not None:
             gapless_from = min(gapless_from, end_offset)
@@ -546,7 +547,7 @@ def parse_integrity(path: str, content: bytes) -> Integrity:
     Raises `CorruptionError` if that is the first line, without which the file is invalid.
     """
     found: Integrity | None = None
-    segments: dict[int, SegmentFacts] = {}
+    segments: dict[int, list[str]] = {}  # Parsed at the end: later lines replace earlier ones.
     snapshots: dict[int, int] = {}
     swaps: dict[int, SegmentFacts] = {}
     start_offset = count = position = 0
@@ -554,15 +555,16 @@ def parse_integrity(path: str, content: bytes) -> Integrity:
     for line in content.splitlines(keepends=True):
         try:
             words = _words(path, position, line)
-            if words[0] == "log":
+            kind = words[0]
+            if kind == "log":
                 found = _parse_log(words)
             elif found is None:
                 raise CorruptionError(path, position, "it does not begin with the log's line")
-            elif words[0] == "segment":
-                segments[int(words[1])] = _parse_segment(words)
-            elif words[0] == "snapshot":
+            elif kind == "segment":
+                segments[int(words[1])] = words
+            elif kind == "snapshot":
                 snapshots[int(words[1])] = int(words[2], 16)
-            elif words[0] == "swap":
+            elif kind == "swap":
                 swaps[int(words[1])] = _parse_swap(words)
             else:
                 start_offset = int(words[1])
@@ -579,7 +581,7 @@ def parse_integrity(path: str, content: bytes) -> Integrity:
     return replace(
         found,
         start_offset=start_offset,
-        segments=segments,
+        segments={offset: _parse_segment(words) for offset, words in segments.items()},
         snapshots=snapshots,
         swaps=swaps,
         line_count=count,
@@ -592,8 +594,8 @@ def _words(path: str, position: int, line: bytes) -> list[str]:
     if checksum != b"%08x\n" % crc32c(content):
         raise CorruptionError(path, position, "the checksum does not match")
     words = content.decode("ascii").split(" ")
-    is_log = words[0] == "log"
-    if len(words) != WORD_COUNTS.get(words[0]) or (is_log and words[1] != VERSION):
+    kind = words[0]
+    if len(words) != WORD_COUNTS.get(kind) or (kind == "log" and words[1] != VERSION):
         raise CorruptionError(path, position, "its version is not known")
     return words
 
@@ -617,9 +619,9 @@ def _parse_partition(text: str) -> TopicPartition:
 def _parse_segment(words: list[str]) -> SegmentFacts:
     _, _, first, size, checksum, log_size = words
     return SegmentFacts(
-        first_checksum=None if first == UNKNOWN else int(first, 16),
-        aborted=None if size == UNKNOWN else (int(size), int(checksum, 16)),
-        size=_number(log_size),
+        None if first == UNKNOWN else int(first, 16),
+        None if size == UNKNOWN else (int(size), int(checksum, 16)),
+        _number(log_size),
     )
 
 

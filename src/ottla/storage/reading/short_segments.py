@@ -5,12 +5,13 @@ unusual is left to `SegmentReader`, which says what is wrong. Kafka has no count
 """
 
 from collections.abc import Iterator
+from contextlib import closing
+from itertools import islice, pairwise
 
-from ottla.base.files import read_file
 from ottla.record.batch import Batch, batch_at
 from ottla.record.layout import HEADER_SIZE, LENGTH_END, struct_of
 from ottla.storage.files.filenames import LOG_END
-from ottla.storage.files.integrity import NOTHING_KNOWN
+from ottla.storage.files.integrity import NOTHING_KNOWN, SegmentFacts
 from ottla.storage.reading.listed_segments import Cursor
 from ottla.storage.reading.log_facts import LogFacts
 from ottla.storage.segment.partition_files import SegmentFiles
@@ -35,16 +36,20 @@ class ShortSegments:
         listed = self._facts.listed
         segments = listed.values
         index = listed.index_of(cursor.offset)
-        while 0 <= index < len(segments) - 1:
-            following = segments[index + 1].base_offset
-            if segments[index].base_offset != cursor.offset or following > until_offset:
+        if index < 0 or segments[index].base_offset != cursor.offset:
+            return
+        integrity = self._facts.integrity
+        known = integrity.segments if integrity else {}
+        for segment, after in pairwise(islice(segments, index, None)):
+            following = after.base_offset
+            if following > until_offset:
                 return
-            data = self._sound(segments[index], following)
+            facts = known.get(segment.base_offset, NOTHING_KNOWN)
+            data = self._sound(segment, facts, following)
             if data is None:
                 return
-            yield Region(segments[index].log_path, 0, memoryview(data), following)
+            yield Region(segment.log_path, 0, memoryview(data), following)
             cursor.offset = following
-            index += 1
 
     def headers(self, cursor: Cursor, until_offset: int) -> Iterator[Batch]:
         """The batches of the same segments, with their payload. Those with control batches are left
@@ -60,25 +65,24 @@ class ShortSegments:
                 return
             yield from found
 
-    def _sound(self, segment: SegmentFiles, until_offset: int) -> bytes | None:
+    def _sound(self, segment: SegmentFiles, known: SegmentFacts, until_offset: int) -> bytes | None:
         """The whole batches of a segment that ends at `until_offset`; `None` for any other."""
         if segment.size > WHOLE_SIZE or not segment.log_path.endswith(LOG_END):
             return None
         try:
-            data = read_file(self._facts.file_system, segment.log_path)
+            with closing(self._facts.file_system.open(segment.log_path)) as file:
+                data = file.pread(segment.size, 0)
         except OSError:
             return None
-        integrity = self._facts.integrity
-        known = integrity.segments.get(segment.base_offset) if integrity else None
-        known = known or NOTHING_KNOWN
-        if known.size not in (None, len(data)):
+        end = len(data)
+        if known.size not in (None, end):
             return None
-        position, due, end = 0, segment.base_offset, len(data)
+        position, due = 0, segment.base_offset
         while position + HEADER_SIZE <= end:
             offset, length, magic, crc, delta = _STEP.unpack_from(data, position)
             size = length + LENGTH_END
-            is_first_known = not position and known.first_checksum not in (None, crc)
-            if magic != 2 or offset != due or delta < 0 or size < HEADER_SIZE or is_first_known:
+            is_other = not position and known.first_checksum not in (None, crc)
+            if magic != 2 or offset != due or delta < 0 or size < HEADER_SIZE or is_other:
                 return None
             position += size
             due += delta + 1

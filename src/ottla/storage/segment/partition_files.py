@@ -9,6 +9,7 @@ from contextlib import closing, suppress
 from dataclasses import replace
 from itertools import islice
 from operator import attrgetter
+from typing import NamedTuple
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, base_name, join, parent_directory
@@ -34,8 +35,7 @@ from ottla.storage.index.offset_index import ENTRY
 LISTING_ATTEMPTS = 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentFiles:
+class SegmentFiles(NamedTuple):
     """A segment as listed; `size` is the log file's size at that time."""
 
     base_offset: int
@@ -147,28 +147,20 @@ def list_partition(
 def list_partition_again(
     file_system: FileSystem, directory: str, before: PartitionFiles
 ) -> PartitionFiles:
-    """As `list_partition`, which listed `before`; of ten thousand segments that takes half the time
-    if none was added or removed since.
+    """As `list_partition`, which listed `before`; of ten thousand segments that takes a tenth of
+    the time if no file was added or removed since.
+
+    The sizes of all segments but the last are then those of before, also if compaction has replaced
+    one: a listing is never newer than the files that a read opens.
     """
     # One more listing with the same names agrees with those before it.
     if before.names and tuple(file_system.list(directory)) == before.names:
-        segments = _sized_again(file_system, before.segments)
-        if segments is not None:
-            return replace(before, segments=segments)
+        last = before.segments[-1]
+        status = file_system.status(last.log_path)
+        if status is not None and (status.size or not last.size):
+            sized = last._replace(size=status.size)
+            return replace(before, segments=[*before.segments[:-1], sized])
     return list_partition(file_system, directory)
-
-
-def _sized_again(
-    file_system: FileSystem, segments: Sequence[SegmentFiles]
-) -> list[SegmentFiles] | None:
-    """The segments with their sizes of now; `None` if one is gone, or is empty now."""
-    found = []
-    for one in segments:
-        status = file_system.status(one.log_path)
-        if status is None or (one.size and not status.size):
-            return None
-        found.append(one if status.size == one.size else replace(one, size=status.size))
-    return found
 
 
 def partition_size(file_system: FileSystem, directory: str) -> int:
@@ -199,7 +191,10 @@ def _files(file_system: FileSystem, directory: str, names_there: Sequence[str]) 
     others: list[FileName] = []
     for name in names_there:
         # A log may have ten thousand segments: what most names are is decided without parsing.
-        of_kind = by_end.get(name[OFFSET_DIGITS:])
+        end = name[OFFSET_DIGITS:]
+        if end in _LEFT_OUT:
+            continue
+        of_kind = by_end.get(end)
         offset = None if of_kind is None else file_offset(name)
         if of_kind is not None and offset is not None:
             of_kind[offset] = join(directory, name)
@@ -217,6 +212,7 @@ def _files(file_system: FileSystem, directory: str, names_there: Sequence[str]) 
 
 
 _TOLD_APART = (FileKind.LOG, FileKind.TRANSACTION_INDEX)
+_LEFT_OUT = (FileKind.OFFSET_INDEX.value, FileKind.TIME_INDEX.value)
 
 
 def _segments(file_system: FileSystem, logs: Mapping[int, str]) -> list[SegmentFiles]:

@@ -240,7 +240,7 @@ def test_a_file_in_place_of_an_empty_one_is_named_and_not_served(
     disk = compacted(is_clean=True)
     integrity = join(PARTITION, INTEGRITY)
     known = parse_integrity(integrity, read_file(disk, integrity))
-    empty = replace(known.segments[GONE], first_checksum=None, size=0)
+    empty = known.segments[GONE]._replace(first_checksum=None, size=0)
     content = integrity_text(replace(known, segments={**known.segments, GONE: empty}))
     replace_file(disk, integrity, content)
     with pytest.raises(CorruptionError, match="it was empty: this is the file of another"):

@@ -48,7 +48,7 @@ def disk() -> FakeFileSystem:
     # Compaction would have forgotten what the file says of the segment, and noted it again.
     known = read_integrity(disk, f"{DIRECTORY}/t-0")
     assert known is not None
-    facts = replace(known.segments[0], first_checksum=second.crc)
+    facts = known.segments[0]._replace(first_checksum=second.crc)
     text = integrity_text(replace(known, segments={**known.segments, 0: facts}))
     replace_file(disk, f"{DIRECTORY}/t-0/{INTEGRITY}", text)
     for suffix in (".index", ".timeindex"):

@@ -73,9 +73,11 @@ CHANGES = {
     "a segment that is replaced": lambda disk: disk.rename(
         f"t-0/{log_file_name(20)}", f"t-0/{log_file_name(20)}.swap"
     ),
-    "a cut": lambda disk: disk.open(f"t-0/{log_file_name(3)}", writable=True).truncate(1),
-    "a segment that is empty now": lambda disk: disk.open(
-        f"t-0/{log_file_name(3)}", writable=True
+    "a cut at the end": lambda disk: disk.open(f"t-0/{log_file_name(20)}", writable=True).truncate(
+        1
+    ),
+    "a last segment that is empty now": lambda disk: disk.open(
+        f"t-0/{log_file_name(20)}", writable=True
     ).truncate(0),
 }
 
@@ -88,6 +90,16 @@ def test_a_later_listing_finds_what_a_first_one_would(change: str) -> None:
     before = list_partition(disk, "t-0")
     CHANGES[change](disk)
     assert list_partition_again(disk, "t-0", before) == list_partition(disk, "t-0")
+
+
+def test_a_later_listing_asks_for_the_size_of_the_last_segment_only() -> None:
+    disk = disk_with(log_file_name(3), log_file_name(20))
+    before = list_partition(disk, "t-0")
+    for name in (log_file_name(3), log_file_name(20)):
+        grow(disk, name)
+    sizes = [one.size for one in list_partition_again(disk, "t-0", before).segments]
+    grown = [one.size for one in list_partition(disk, "t-0").segments]
+    assert sizes == [before.segments[0].size, grown[1]]
 
 
 def test_a_log_that_was_empty_inside_another_counts_once_it_is_not() -> None:
