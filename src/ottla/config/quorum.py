@@ -130,7 +130,8 @@ class QuorumConfig(ReplicationConfig):
         "controller.quorum.retry.backoff.ms",
         "int",
         20,
-        "Pause before a failed request to a controller is repeated.",
+        "Pause before a failed request to a controller is repeated; up to five times as long while "
+        "it does not answer at all.",
         at_least=0,
         is_dynamic=False,
     )

@@ -139,12 +139,15 @@ class Quorum:
             return self.advance(at)
         match request:
             case Vote():
+                self.node.peers.heard(request.candidate.id)
                 self._elections.vote(pending_id, request)
             case BeginQuorumEpoch():
+                self.node.peers.heard(request.leader_id)
                 self._elections.begin_epoch(pending_id, request)
             case EndQuorumEpoch():
                 self._elections.end_epoch(pending_id, request)
             case Fetch():
+                self.node.peers.heard(request.replica.id)
                 self._leading.fetch(pending_id, request)
             case FetchSnapshot():
                 self._leading.fetch_snapshot(pending_id, request)
@@ -172,8 +175,9 @@ class Quorum:
         if under_way is None:
             return self.advance(at)
         if response is None or response.known.epoch > LAST_EPOCH:
-            self.node.peers.pause(under_way.node_id, self.node.now_ms)
+            self.node.peers.is_silent(under_way.node_id, self.node.now_ms)
             return self.advance(at)
+        self.node.peers.heard(under_way.node_id)
         self._take(under_way.node_id, under_way.request, response)
         return self.advance(at)
 

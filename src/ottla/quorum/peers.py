@@ -3,9 +3,12 @@
 Kafka's counterpart: `RequestManager`.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.quorum.messages import Request
+
+LONGEST_PAUSE: Final = 5
+"""Of a node that does not answer at all, in pauses after one failure: a minority asks for years."""
 
 
 class UnderWay(NamedTuple):
@@ -24,6 +27,8 @@ class Peers:
         self._numbers: dict[int, int] = {}
         """The number of the request that is under way to a node."""
         self._paused_until: dict[int, float] = {}
+        self._silence: dict[int, int] = {}
+        """How often in a row a node has not answered."""
         self._last_number = 0
 
     def is_ready(self, node_id: int, now_ms: float) -> bool:
@@ -61,7 +66,19 @@ class Peers:
         return found
 
     def pause(self, node_id: int, now_ms: float) -> None:
+        """It has refused, and is asked again soon."""
+        self._silence.pop(node_id, None)
         self._paused_until[node_id] = now_ms + self._backoff_ms
+
+    def is_silent(self, node_id: int, now_ms: float) -> None:
+        """It has not answered; the pause grows with each time."""
+        count = self._silence[node_id] = min(self._silence.get(node_id, 0) + 1, LONGEST_PAUSE)
+        self._paused_until[node_id] = now_ms + self._backoff_ms * count
+
+    def heard(self, node_id: int) -> None:
+        """It is there, and may be asked at once."""
+        if self._silence.pop(node_id, None) is not None:
+            self._paused_until.pop(node_id, None)
 
     def forget_all(self) -> None:
         """In another state other requests are due."""
