@@ -5,8 +5,6 @@ stopping its processes.
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -17,6 +15,7 @@ from typing import Final
 from ottla.base.errors import UserError
 from ottla.base.files import OsFileSystem
 from ottla.base.values import dataclass
+from ottla.cli.background import Background, log_path_of
 from ottla.cli.cluster.quorate import quorum_settings
 from ottla.cli.cluster.secured import PROTOCOL, LocalSecurity
 from ottla.cli.cluster.zookeeper import LOCAL, answers, start_zookeeper
@@ -25,7 +24,6 @@ from ottla.storage.directory.owner_note import Owner, owner_of
 
 VERSION: Final = 1
 LOOK_S: Final = 0.05
-LINES_SHOWN: Final = 20
 HEARD_S: Final = 60.0
 """How long brokers may take to learn of each other from the controller."""
 
@@ -161,19 +159,27 @@ def start_brokers(cluster: LocalCluster) -> tuple[LocalBroker, ...]:
 
     Raises `UserError` with the last lines of the log of a broker that does not get ready.
     """
-    starting = {one.broker: _serve(one, cluster) for one in cluster.brokers if one.owner is None}
+    starting: dict[int, Background] = {}
     failures = []
-    for broker, process in starting.items():
-        output, errors = process.communicate()
-        if process.returncode or "ready " not in output:
-            last = "\n".join(errors.splitlines()[-LINES_SHOWN:])
-            failures.append(f"broker {broker} does not start: {last}")
+    try:
+        for one in cluster.brokers:
+            if one.owner is None:
+                starting[one.broker] = _serve(one, cluster)
+        while starting:
+            broker = next(iter(starting))
+            if not starting[broker].ready_line():
+                failures.append(f"broker {broker} does not start: {starting[broker].failure()[1]}")
+            del starting[broker]
+    except BaseException:
+        for process in starting.values():
+            process.stop()
+        raise
     if failures:
         raise UserError("\n".join(failures))
     return tuple(_with_port(one) for one in cluster.brokers)
 
 
-def _serve(one: LocalBroker, cluster: LocalCluster) -> "subprocess.Popen[str]":
+def _serve(one: LocalBroker, cluster: LocalCluster) -> Background:
     name = "PLAINTEXT" if cluster.security is None else PROTOCOL
     joins: Mapping[str, str] = {
         "broker.id": str(one.broker),
@@ -184,17 +190,11 @@ def _serve(one: LocalBroker, cluster: LocalCluster) -> "subprocess.Popen[str]":
         joins = quorum_settings(cluster, one)
     settings = {**cluster.settings, **joins}
     options = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
-    command = [sys.executable, "-m", "ottla", "serve", one.directory, "--background"]
+    arguments = [one.directory]
     if cluster.security is not None:
         # Other users of the machine can read a command line, so it must not hold passwords.
-        command += ["--config", str(cluster.security.broker_settings)]
-    return subprocess.Popen(
-        [*command, *options],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+        arguments += ["--config", str(cluster.security.broker_settings)]
+    return Background([*arguments, *options], log_path_of(one.directory))
 
 
 def _with_port(one: LocalBroker) -> LocalBroker:

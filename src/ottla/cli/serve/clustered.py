@@ -1,33 +1,29 @@
 """`ottla serve` with `zookeeper.connect`: a broker of a cluster."""
 
 import logging
-import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Final
 
-from ottla.base.addresses import Address, address_text
+from ottla.base.addresses import Address
 from ottla.base.clock import Clock
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.events import OnEvent
 from ottla.base.files import OsFileSystem
 from ottla.broker.broker import Broker
 from ottla.cli.serve.broker_connections import BrokerConnections, broker_security
-from ottla.cli.serve.places import Departure
+from ottla.cli.serve.places import Departure, advertised_endpoint, brokers_source
 from ottla.cli.serve.recovery_progress import RecoveryProgress
 from ottla.cli.zookeeper_access import zookeeper_access
 from ottla.cluster.joining import ClusterBroker
 from ottla.cluster.place import Place
 from ottla.config.broker import BrokerConfig
 from ottla.config.listeners import (
-    EVERY_ADDRESS,
     Listener,
     client_listeners,
     inter_broker_listener,
 )
-from ottla.metadata.brokers import Endpoint
 from ottla.runtime.opening import InCluster, new_cluster_id, open_member
-from ottla.runtime.owner_notes import LOOPBACK
 from ottla.storage.files.meta_properties import first_properties
 
 if TYPE_CHECKING:
@@ -122,30 +118,10 @@ class Clustered:
         self._cluster.stop()
 
 
-def brokers_source(addresses: Sequence[Address], broker_id: int) -> "TableSource":
-    """Loads through brokers: directories here have some of the partitions, and uncommitted
-    records.
-    """
-    from ottla.cli.serve.tables import TableSource
-
-    texts = (address_text(LOOPBACK.get(host, host), port) for host, port in addresses)
-    return TableSource(",".join(texts), broker_id)
-
-
 def _control_listener(config: BrokerConfig, listeners: Sequence[Listener]) -> Listener | None:
     """`client_listeners` has checked that a listener has that name."""
     wanted = (config.control_plane_listener_name or "").upper()
     return next((one for one in listeners if one.name == wanted), None)
-
-
-def advertised_endpoint(listener: Listener, address: Address) -> Endpoint:
-    """Returns a listener's advertised endpoint, or the address on which it listens."""
-    host, port = listener.advertised or address
-    if host in (EVERY_ADDRESS, "::"):
-        host = socket.getfqdn()
-    return Endpoint(
-        listener=listener.name, host=host, port=port, security_protocol=listener.protocol
-    )
 
 
 def _check(config: BrokerConfig) -> None:

@@ -1,5 +1,6 @@
 """Where the broker of `ottla serve` belongs, and what it does there."""
 
+import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from threading import Thread
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from ottla.cli.serve.tables import TableSource
     from ottla.config.broker import BrokerConfig
     from ottla.config.listeners import Listener
+    from ottla.metadata.brokers import Endpoint
     from ottla.server.network.listener import Server
 
 
@@ -115,6 +117,34 @@ class Alone:
 
     def close(self) -> None:
         """Does nothing: the broker is registered nowhere."""
+
+
+# What members of both kinds of clusters have
+
+
+def brokers_source(addresses: Sequence["Address"], broker_id: int) -> "TableSource":
+    """Loads through brokers: directories here have some of the partitions, and uncommitted
+    records.
+    """
+    from ottla.base.addresses import address_text
+    from ottla.cli.serve.tables import TableSource
+    from ottla.runtime.owner_notes import LOOPBACK
+
+    texts = (address_text(LOOPBACK.get(host, host), port) for host, port in addresses)
+    return TableSource(",".join(texts), broker_id)
+
+
+def advertised_endpoint(listener: "Listener", address: "Address") -> "Endpoint":
+    """Returns a listener's advertised endpoint, or the address on which it listens."""
+    from ottla.config.listeners import EVERY_ADDRESS
+    from ottla.metadata.brokers import Endpoint
+
+    host, port = listener.advertised or address
+    if host in (EVERY_ADDRESS, "::"):
+        host = socket.getfqdn()
+    return Endpoint(
+        listener=listener.name, host=host, port=port, security_protocol=listener.protocol
+    )
 
 
 def place_of(config: "BrokerConfig", paths: Sequence[str], clock: "Clock") -> Place:

@@ -14,8 +14,7 @@ from ottla.base.events import OnEvent
 from ottla.base.files import OsFileSystem
 from ottla.broker.broker import Broker
 from ottla.cli.serve.broker_connections import BrokerConnections, broker_security
-from ottla.cli.serve.clustered import advertised_endpoint, brokers_source
-from ottla.cli.serve.places import Departure
+from ottla.cli.serve.places import Departure, advertised_endpoint, brokers_source
 from ottla.cli.serve.recovery_progress import RecoveryProgress
 from ottla.cluster.place import Place
 from ottla.cluster.quorum.joining import QuorumBroker, Told

@@ -159,7 +159,7 @@ def serve_command(
     also be in the environment: KAFKA_LOG_RETENTION_MS, or OTTLA_LOG_RETENTION_MS, is
     log.retention.ms.
     """
-    from ottla.cli.serve.background import log_path_of, serve_in_background
+    from ottla.cli.background import log_path_of, serve_in_background
     from ottla.config.broker import broker_config
 
     observing.set_up_logging()

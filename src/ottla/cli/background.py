@@ -21,38 +21,62 @@ LOOK_S = 1.0
 LOG_MODE = 0o644
 
 
+class Background:
+    """`ottla serve ARGUMENTS` as a process detached from this terminal, whose output is appended to
+    `log_path` once it is ready.
+    """
+
+    def __init__(self, arguments: Sequence[str], log_path: Path) -> None:
+        """Returns at once; raises `UserError`."""
+        self._log_path = log_path
+        with _open_log(log_path) as log:
+            self._begins = log.tell()
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "ottla", "serve", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                start_new_session=True,  # Ctrl-C and the end of the terminal do not reach it
+                text=True,
+            )
+
+    def ready_line(self) -> str:
+        """Waits until it is ready, or has ended without: then it is empty."""
+        assert self._process.stdout is not None
+        line = _ready_line(self._process.stdout, self._log_path, self._begins)
+        return line.rstrip() if line.startswith("ready ") else ""
+
+    def failure(self) -> tuple[int, str]:
+        """The exit code of one that did not get ready, and the last lines of its log."""
+        code = self._process.wait()
+        with self._log_path.open("rb") as log:
+            log.seek(self._begins)
+            last = log.read().decode(errors="replace").splitlines()[-LINES_SHOWN:]
+        return code or 1, "\n".join(last)
+
+    def stop(self) -> None:
+        self._process.terminate()
+        self._process.wait()
+
+
 def serve_in_background(arguments: Sequence[str], log_path: Path) -> None:
     """Starts `ottla serve ARGUMENTS` detached from this terminal, and waits until it is ready.
 
     Prints its ready line; its later output is appended to `log_path`. If it never gets ready, exits
     with its exit code. Ctrl-C until then stops it.
     """
-    with _open_log(log_path) as log:
-        begins = log.tell()
-        process = subprocess.Popen(
-            [sys.executable, "-m", "ottla", "serve", *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            start_new_session=True,  # Ctrl-C and the end of the terminal do not reach it
-            text=True,
-        )
-    assert process.stdout is not None
+    started = Background(arguments, log_path)
     try:
-        ready = _ready_line(process.stdout, log_path, begins)
+        ready = started.ready_line()
     except BaseException:
-        process.terminate()
-        process.wait()
+        started.stop()
         raise
-    if ready.startswith("ready "):
-        click.echo(f"{ready.rstrip()} log={log_path}")
+    if ready:
+        click.echo(f"{ready} log={log_path}")
         return
-    code = process.wait()
-    with log_path.open("rb") as log:
-        log.seek(begins)
-        last = log.read().decode(errors="replace").splitlines()[-LINES_SHOWN:]
-    click.echo("\n".join(last), err=True)
-    sys.exit(code or 1)
+    code, last = started.failure()
+    click.echo(last, err=True)
+    sys.exit(code)
 
 
 def _open_log(path: Path) -> IO[bytes]:
