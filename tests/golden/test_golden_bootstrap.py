@@ -159,7 +159,7 @@ def test_a_follower_that_begins_from_the_tier_asks_as_kafkas_does() -> None:
         replicas=host,
         lock=nullcontext(),
         connect=lambda *_: kafka,
-        version=parse_inter_broker_version("3.9"),
+        version=lambda: parse_inter_broker_version("3.9"),
         listener="INTERNAL",
         clock=SystemClock(),
         wake=lambda: None,

@@ -8,6 +8,7 @@ import pytest
 
 import ottla
 from ottla.base.errors import UserError
+from ottla.client.refusals import RefusedError
 from tests.integration.test_quorum_nodes import Node, begun, send_and_read
 from tests.support.patience import wait_until
 from tests.support.ports import free_port
@@ -87,6 +88,28 @@ def test_what_is_in_a_directory_that_fails_moves_and_the_node_serves_the_rest(
         second.begin()
         second.wait_ready()
         wait_until(lambda: are_in_sync(admin))
+        _check_cordons(admin)
+
+
+def _check_cordons(admin: ottla.Admin) -> None:
+    """While both directories of node 2 are cordoned, node 1 gets all new partitions."""
+    admin.alter_configs(ottla.ResourceKind.BROKER, "2", {"cordoned.log.dirs": "*"})
+    wait_until(lambda: _refusal_of_two(admin) == "INVALID_REPLICATION_FACTOR")
+    admin.create_topic("cordoned", partitions=4, replication_factor=1)
+    wait_until(lambda: "cordoned" in admin.list_topics())
+    (topic,) = admin.describe_topics(["cordoned"])
+    assert {one.replicas for one in topic.partitions} == {(1,)}
+    admin.alter_configs(ottla.ResourceKind.BROKER, "2", {"cordoned.log.dirs": None})
+    wait_until(lambda: _refusal_of_two(admin) is None)
+
+
+def _refusal_of_two(admin: ottla.Admin) -> str | None:
+    """Why no topic can have two replicas now."""
+    try:
+        admin.create_topic("two", partitions=1, replication_factor=2, validate_only=True)
+    except RefusedError as error:
+        return error.code.name
+    return None
 
 
 def made(block: Path) -> bool:

@@ -2,6 +2,8 @@
 requests of its coordinators and leaders.
 """
 
+from collections.abc import Callable
+
 from ottla.base.clock import Clock
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
@@ -42,10 +44,10 @@ class Exchanges:
 
 
 def exchanges_of(
-    broker: Broker, place: Place, clock: Clock, version: InterBrokerVersion
+    broker: Broker, place: Place, clock: Clock, version: Callable[[], InterBrokerVersion]
 ) -> Exchanges:
     """Those of a broker that was assembled as one of a cluster; its fetchers follow from now on
-    what its replicas are told.
+    what its replicas are told. `version` is the cluster's at this time.
     """
     replicas = broker.replicas
     assert isinstance(replicas, Replicas)
@@ -72,7 +74,7 @@ def exchanges_of(
 
 
 def _fetcher_parts(
-    broker: Broker, place: Place, clock: Clock, version: InterBrokerVersion
+    broker: Broker, place: Place, clock: Clock, version: Callable[[], InterBrokerVersion]
 ) -> FetcherParts:
     config, replicas = broker.settings.config, broker.replicas
     assert isinstance(replicas, Replicas)

@@ -41,11 +41,13 @@ class FetchLimits:
 
 
 class FollowerSession:
-    """A fetch session. `newest` is the Fetch version of the cluster's inter-broker version."""
+    """A fetch session. `newest` is the Fetch version of the cluster's inter-broker version, which
+    may be raised.
+    """
 
     def __init__(self, broker_id: int, newest: int, limits: FetchLimits) -> None:
         self._broker_id = broker_id
-        self._newest = newest
+        self.newest = newest
         self._limits = limits
         self._session: FetchingSession[Key, Fetch] = FetchingSession()
         self._topic_ids: dict[TopicPartition, Uuid] = {}
@@ -91,8 +93,8 @@ class FollowerSession:
     @property
     def version(self) -> int:
         """The version to send; topics without ids are fetched by name."""
-        by_name = min(self._newest, FIRST_TOPIC_ID_VERSION - 1)
-        return by_name if self._without_id else self._newest
+        by_name = min(self.newest, FIRST_TOPIC_ID_VERSION - 1)
+        return by_name if self._without_id else self.newest
 
     def request(self, broker_epoch: int) -> tuple[FetchRequest, int]:
         """The next request and its version."""

@@ -98,13 +98,15 @@ class ReplicaHost(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetcherParts:
-    """What all fetchers share; `wake` makes the server answer waiting clients."""
+    """What all fetchers share; `version` is the cluster's at this time, and `wake` makes the server
+    answer waiting clients.
+    """
 
     broker_id: int
     replicas: ReplicaHost
     lock: AbstractContextManager[object]
     connect: Connect
-    version: InterBrokerVersion
+    version: Callable[[], InterBrokerVersion]
     listener: str
     clock: Clock
     wake: Callable[[], None]
@@ -152,9 +154,7 @@ class Fetcher:
     def __init__(self, leader: int, parts: FetcherParts) -> None:
         self._leader = leader
         self._parts = parts
-        newest = sent_version(ApiKey.FETCH, parts.version)
-        assert newest is not None
-        self._session = FollowerSession(parts.broker_id, newest, parts.limits)
+        self._session = FollowerSession(parts.broker_id, self._version(ApiKey.FETCH), parts.limits)
         # Kafka's name for the first of num.replica.fetchers
         self._peer = Peer(parts.connect, f"broker-{parts.broker_id}-fetcher-0")
         self._changed = Condition()
@@ -311,7 +311,7 @@ class Fetcher:
         return self._peer.ask(endpoint, request, newest)
 
     def _version(self, api_key: ApiKey) -> int:
-        version = sent_version(api_key, self._parts.version)
+        version = sent_version(api_key, self._parts.version())
         assert version is not None
         return version
 
@@ -319,6 +319,7 @@ class Fetcher:
 
     def _fetch(self) -> list[LeaderAnswer]:
         manager = self._parts.replicas.manager
+        self._session.newest = self._version(ApiKey.FETCH)
         request, version = self._session.request(manager.broker_epoch)
         response = self._ask(request, version)
         found = self._session.take(response)

@@ -155,7 +155,7 @@ class ClusterBroker:
                 place.control_listener,
                 self._member.post,
             ),
-            exchanges=exchanges_of(broker, place, self._clock, self._version),
+            exchanges=exchanges_of(broker, place, self._clock, lambda: self._version),
         )
         self._member.start(
             BrokerRegistration(endpoints=place.endpoints, rack=self._config.broker_rack or None)

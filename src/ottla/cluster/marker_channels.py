@@ -2,7 +2,7 @@
 `TransactionMarkerChannelManager`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -29,20 +29,25 @@ MarkerChannels = Channels[MarkerRequest, Errors]
 
 
 def marker_channels(
-    parts: ChannelParts, transactions: TransactionCoordinator, version: InterBrokerVersion
+    parts: ChannelParts,
+    transactions: TransactionCoordinator,
+    version: Callable[[], InterBrokerVersion],
 ) -> MarkerChannels:
     """Channels whose answers go to the coordinator."""
 
     def deliver(request: MarkerRequest, errors: Errors | None, at: Timestamps) -> None:
         transactions.markers_answered(request.number, errors, at)
 
-    newest = sent_version(ApiKey.WRITE_TXN_MARKERS, version)
-    return Channels(parts, "transaction-markers", partial(_ask, newest), deliver)
+    return Channels(parts, "transaction-markers", partial(_ask, version), deliver)
 
 
 def _ask(
-    newest: int | None, request: MarkerRequest, peer: Peer, endpoint: Endpoint | None
+    version: Callable[[], InterBrokerVersion],
+    request: MarkerRequest,
+    peer: Peer,
+    endpoint: Endpoint | None,
 ) -> Errors:
+    newest = sent_version(ApiKey.WRITE_TXN_MARKERS, version())
     return _errors(peer.ask(endpoint, _message(request), newest))
 
 

@@ -1,4 +1,5 @@
-"""What `inter.broker.protocol.version` decides in a cluster over ZooKeeper.
+"""What `inter.broker.protocol.version` decides in a cluster over ZooKeeper, and in one of KRaft
+the level of `metadata.version`.
 
 All brokers of a cluster use the same version, the oldest that one of them needs; it is raised once
 all are upgraded. Kafka's counterpart: `MetadataVersion`.

@@ -78,6 +78,29 @@ no streams groups, so that `streams.version` is not among them. A broker alone i
 highest levels, whatever its metadata log begins with: clients look at them, and no other broker.
 """
 
+STOOD_ASIDE: Final[Mapping[str, tuple[int, int]]] = {STREAMS_VERSION: (0, 1)}
+"""Features that change nothing in metadata or in what brokers ask each other, and that a node does
+not serve: it can be in a cluster that has them, whose clients see that it lacks the APIs.
+"""
+
+
+def stood_aside(levels: Mapping[str, int]) -> dict[str, tuple[int, int]]:
+    """What a node offers besides `SUPPORTED` to a cluster with features at `levels`: what it has
+    already. A cluster that does not have it must not come to have it by a node that lacks it.
+    """
+    return {name: known for name, known in STOOD_ASIDE.items() if levels.get(name)}
+
+
+def unserved_line(levels: Mapping[str, int]) -> str | None:
+    """What clients of a cluster with features at `levels` do not get from this node."""
+    if not levels.get(STREAMS_VERSION):
+        return None
+    return (
+        f"the cluster has {STREAMS_VERSION} {levels[STREAMS_VERSION]}, and this node serves no "
+        "streams groups: members of those whose coordinator it is get UnsupportedVersionException; "
+        "all other groups are served"
+    )
+
 
 class FeatureLevel(NamedTuple):
     """A level of another feature: new clusters have it from `default_from` on, a level of

@@ -1,10 +1,12 @@
-"""The versions of requests between brokers, by `inter.broker.protocol.version`.
+"""The versions of requests between brokers, by `inter.broker.protocol.version`, and in a KRaft
+cluster by the level of `metadata.version`.
 
 Brokers do not negotiate versions with each other, except for requests to the controller
 (AlterPartition, AllocateProducerIds). Kafka's counterparts: `MetadataVersion`,
 `AbstractControllerBrokerRequestBatch`, `KafkaServer.controlledShutdown`.
 """
 
+from functools import cache
 from typing import Final
 
 from ottla.config.inter_broker_version import InterBrokerVersion
@@ -54,6 +56,7 @@ SENT_VERSIONS: Final[dict[ApiKey, dict[str, int]]] = {
         "3.5-IV1": 15,
         "3.7-IV4": 16,
         "3.9-IV0": 17,
+        "4.1-IV1": 18,
     },
     ApiKey.OFFSET_FOR_LEADER_EPOCH: {
         "0.11.0-IV2": 0,
@@ -73,6 +76,8 @@ SENT_VERSIONS: Final[dict[ApiKey, dict[str, int]]] = {
         "3.0-IV1": 7,
         "3.5-IV0": 8,
         "3.9-IV0": 9,
+        "4.0-IV3": 10,
+        "4.2-IV1": 11,
     },
     ApiKey.WRITE_TXN_MARKERS: {"0.10.0-IV0": 0, "2.8-IV0": 1},
     # the newest; the peers negotiate a common version
@@ -82,6 +87,7 @@ SENT_VERSIONS: Final[dict[ApiKey, dict[str, int]]] = {
 """The request version from each inter-broker version on; not sent before the first one."""
 
 
+@cache
 def sent_version(api_key: ApiKey, version: InterBrokerVersion) -> int | None:
     """The version to send; `None` if brokers of that version do not send the request."""
     found = None

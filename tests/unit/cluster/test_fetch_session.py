@@ -115,3 +115,13 @@ def test_after_an_error_all_is_named_and_the_old_session_too_which_the_leader_en
     request, _ = session.request(broker_epoch=1)
     assert (request.session_id, request.session_epoch) == (7, 0)
     assert [len(one.partitions) for one in request.topics] == [2]
+
+
+def test_a_session_goes_on_in_the_version_of_a_level_that_was_raised() -> None:
+    session, topic_id = FollowerSession(1, 17, LIMITS), Uuid(bytes([1]) * 16)
+    session.put(Fetch(partition=TopicPartition("orders", 0), follower=1, fetch_offset=9), topic_id)
+    assert session.request(broker_epoch=1)[1] == 17
+    session.take(FetchResponse(session_id=7))
+    session.newest = 18
+    request, version = session.request(broker_epoch=1)
+    assert (version, request.session_id, request.session_epoch) == (18, 7, 1)

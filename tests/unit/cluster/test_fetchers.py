@@ -120,7 +120,7 @@ class Following:
             replicas=self.host,
             lock=self.lock,
             connect=lambda *_: leader,
-            version=parse_inter_broker_version("2.7"),
+            version=lambda: parse_inter_broker_version("2.7"),
             listener="PLAINTEXT",
             clock=SystemClock(),
             wake=self._wake,

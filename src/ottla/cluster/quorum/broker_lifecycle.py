@@ -16,6 +16,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import Uuid
 from ottla.base.values import dataclass
 from ottla.metadata.brokers import Endpoint, listeners_of
+from ottla.metadata.levels import stood_aside
 from ottla.protocol.messages.broker_heartbeat import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
@@ -102,6 +103,7 @@ class BrokerLifecycle:
         self._is_ready = False
         self._offline: dict[Uuid, None] = {}
         self._cordoned: tuple[Uuid, ...] | None = None
+        self._features = options.features
         self._failures = 0
         self._sent: Request | None = None
         self._is_hurried = False
@@ -126,6 +128,10 @@ class BrokerLifecycle:
         if directories != (self._cordoned or ()):
             self._cordoned = directories
             self.hurry(now_ms)
+
+    def cluster_has(self, levels: Mapping[str, int]) -> None:
+        """The levels of the cluster's features, as far as they are known."""
+        self._features = {**self._options.features, **stood_aside(levels)}
 
     def leave(self, now_ms: float) -> None:
         """Begins a controlled shutdown, if there is anything to hand over."""
@@ -181,7 +187,7 @@ class BrokerLifecycle:
             listeners=listeners_of(Listener, options.endpoints),
             features=[
                 Feature(name=name, min_supported_version=low, max_supported_version=high)
-                for name, (low, high) in sorted(options.features.items())
+                for name, (low, high) in sorted(self._features.items())
             ],
             rack=options.rack,
             log_dirs=sorted(set(options.directories) - self._offline.keys()),

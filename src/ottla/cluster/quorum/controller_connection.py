@@ -57,8 +57,8 @@ class Places(Protocol):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionParts:
     """The collaborators. `active` is where the active controller is, as far as is known, `image`
-    the metadata that the node has applied, and `offline` are the ids of log directories that have
-    failed.
+    the metadata that the node has applied, and `offline` and `cordoned` are the ids of log
+    directories that have failed, and of those that get no new partitions at this time.
 
     A node that is only a controller has no `broker`, and one that is none has no `controller`.
     `registered` gets the broker's epoch, `changed` its state when that is another, and `failed` a
@@ -71,6 +71,7 @@ class ConnectionParts:
     active: Callable[[], Endpoint | None]
     image: Callable[[], MetadataImage]
     offline: Callable[[], tuple[Uuid, ...]]
+    cordoned: Callable[[], tuple[Uuid, ...]]
     places: Places
     replicas: LeadingReplicas
     lock: AbstractContextManager[object]
@@ -308,7 +309,10 @@ class Heartbeats:
             offline = self._parts.offline()
             if offline:
                 lifecycle.directories_failed(offline, self._now_ms)
-            request = lifecycle.next_request(self._parts.image().end_offset, self._now_ms)
+            lifecycle.cordoned(self._parts.cordoned(), self._now_ms)
+            image = self._parts.image()
+            lifecycle.cluster_has(image.features)
+            request = lifecycle.next_request(image.end_offset, self._now_ms)
             before = lifecycle.state, lifecycle.epoch
         self._check_time(lifecycle)
         if request is not None:

@@ -11,15 +11,13 @@ from ottla.base.ids import Uuid
 from ottla.base.values import dataclass
 from ottla.metadata.brokers import Endpoint, listeners_of
 from ottla.metadata.image import METADATA_VERSION, MetadataImage
+from ottla.metadata.levels import FIRST_WITH_CONTROLLERS, stood_aside
 from ottla.protocol.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
     Feature,
     Listener,
 )
-
-FIRST_WITH_CONTROLLERS: Final = 15
-"""The first `metadata.version` that has registrations of controllers: 3.7-IV0."""
 
 FIRST_BACKOFF_MS: Final = 100.0
 LONGEST_BACKOFF_MS: Final = 10_000.0
@@ -70,7 +68,9 @@ class ControllerLifecycle:
             listeners=listeners_of(Listener, options.endpoints),
             features=[
                 Feature(name=name, min_supported_version=low, max_supported_version=high)
-                for name, (low, high) in sorted(options.features.items())
+                for name, (low, high) in sorted(
+                    {**options.features, **stood_aside(image.features)}.items()
+                )
             ],
         )
 

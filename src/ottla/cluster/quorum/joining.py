@@ -39,16 +39,19 @@ from ottla.cluster.quorum.quorum_membership import QuorumMembership
 from ottla.cluster.quorum.quorum_thread import Published, QuorumParts, QuorumThread
 from ottla.cluster.quorum.replica_places import ReplicaPlaces
 from ottla.config.broker import BrokerConfig
-from ottla.config.inter_broker_version import LATEST
 from ottla.config.listeners import controller_protocol
 from ottla.config.topic import TopicConfig
 from ottla.metadata.brokers import BrokerRegistration, Endpoint
 from ottla.metadata.cluster_view import NO_CONTROLLER
 from ottla.metadata.deciding.features import Quorum, check_levels
 from ottla.metadata.image import MetadataImage
+from ottla.metadata.levels import unserved_line
 from ottla.metadata.log_files import LogReading, MetadataFile
+from ottla.metadata.record_versions import VersionedRecord
+from ottla.metadata.records import FeatureLevelRecord
 from ottla.quorum.messages import Known
 from ottla.quorum.options import QuorumOptions
+from ottla.storage.directory.log_directories import LogDirectories
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.directory.open_options import OpenOptions
 from ottla.storage.files.filenames import CLUSTER_METADATA_DIRECTORY
@@ -132,6 +135,7 @@ class QuorumBroker:
         self._running: RunningNode | None = None
         self._told_leader = Known(0)
         self._is_unfit = False
+        self._told_unserved: str | None = None
         """Whether the cluster has levels that are not known here."""
         self._stopped = Event()
         self._patience = Patience(
@@ -238,7 +242,12 @@ class QuorumBroker:
                 self._connection_parts(broker, place, incarnation_id, publisher)
             ),
             forwarding=Forwarding(self._forwarding_parts(place)),
-            exchanges=exchanges_of(broker, place, self._clock, LATEST),
+            exchanges=exchanges_of(
+                broker,
+                place,
+                self._clock,
+                lambda: node_options.spoken_at(broker.image_store.image.level),
+            ),
         )
         quorum.follow(self._published)
         publisher.start()
@@ -331,9 +340,19 @@ class QuorumBroker:
                 min_isr=broker.settings.config.topic_defaults.min_insync_replicas,
             ),
         )
-        return lambda image, end_offset, epoch, at: ActiveController(
-            parts, image, end_offset, epoch, at
-        )
+
+        def elected(
+            image: MetadataImage, end_offset: int, epoch: int, at: Timestamps
+        ) -> ActiveController:
+            """Raises `UserError` for a cluster of a level that is not known here, before anything
+            is written to its log.
+            """
+            known = image if image.features else _formatted_for(bootstrap)
+            self._check_levels(known)
+            check_levels(known)
+            return ActiveController(parts, image, end_offset, epoch, at)
+
+        return elected
 
     def _connection_parts(
         self, broker: Broker, place: Place, incarnation_id: Uuid, publisher: ImagePublisher
@@ -353,6 +372,7 @@ class QuorumBroker:
             active=self._active,
             image=lambda: publisher.image,
             offline=lambda: _failed(broker.directories),
+            cordoned=lambda: _cordoned(broker.directories),
             places=self._places_of(broker, replicas),
             replicas=replicas,
             lock=place.lock,
@@ -446,6 +466,10 @@ class QuorumBroker:
         """A cluster of a level that is not known here is left before anything of it is applied."""
         try:
             check_levels(image)
+            line = unserved_line(image.features)
+            if line is not None and line != self._told_unserved:
+                self._told.complain(line)
+            self._told_unserved = line
         except UserError as error:
             if not self._is_unfit:
                 self._is_unfit = True
@@ -489,4 +513,24 @@ def _failed(directories: Sequence[LogDirectory]) -> tuple[Uuid, ...]:
     """The ids of those that are offline, as far as they are known."""
     return tuple(
         one.directory_id for one in directories if one.is_offline and one.directory_id is not None
+    )
+
+
+def _formatted_for(bootstrap: Sequence[VersionedRecord]) -> MetadataImage:
+    """What a new log begins with, as far as levels are concerned."""
+    return MetadataImage(
+        features={
+            record.name: record.feature_level
+            for record, _ in bootstrap
+            if isinstance(record, FeatureLevelRecord)
+        }
+    )
+
+
+def _cordoned(directories: LogDirectories) -> tuple[Uuid, ...]:
+    """The ids of those that get no new partitions, by `cordoned.log.dirs` as it is now."""
+    return tuple(
+        one.directory_id
+        for one in directories
+        if one.directory_id is not None and directories.is_cordoned(one)
     )

@@ -1,6 +1,7 @@
 """What the settings of a node of a KRaft cluster mean for its part in the quorum."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import NamedTuple
 
 from ottla.base.errors import CorruptionError, UserError
@@ -10,9 +11,11 @@ from ottla.cluster.place import Place
 from ottla.cluster.quorum.broker_lifecycle import NO_EPOCH, LifecycleOptions
 from ottla.cluster.quorum.controller_lifecycle import ControllerOptions
 from ottla.config.broker import BrokerConfig
+from ottla.config.inter_broker_version import InterBrokerVersion
+from ottla.config.kafka_version import step_of
 from ottla.config.listeners import controller_protocol
 from ottla.config.setting import SettingError
-from ottla.metadata.levels import SUPPORTED
+from ottla.metadata.levels import METADATA_LEVELS, SUPPORTED
 from ottla.quorum.options import QuorumOptions
 from ottla.quorum.voters import Endpoint, ReplicaKey, Voter, VoterSet
 from ottla.storage.directory.log_directory import LogDirectory
@@ -98,6 +101,16 @@ def quorum_options(
         fetch_max_bytes=config.controller_quorum_fetch_max_bytes,
         fetch_snapshot_max_bytes=config.controller_quorum_fetch_snapshot_max_bytes,
     )
+
+
+# The node for other brokers
+
+
+@cache
+def spoken_at(level: int) -> InterBrokerVersion:
+    """By which brokers ask each other at a level of `metadata.version`; 0 is not known yet."""
+    name = next((one.name for one in METADATA_LEVELS if one.level >= level), None)
+    return InterBrokerVersion(step_of(name or METADATA_LEVELS[-1].name))
 
 
 # The node for the controllers

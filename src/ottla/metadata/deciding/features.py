@@ -19,6 +19,7 @@ from ottla.metadata.levels import (
     FIRST_WITH_CONTROLLERS,
     KRAFT_VERSION,
     METADATA_LEVELS,
+    STOOD_ASIDE,
     SUPPORTED,
     level_name,
 )
@@ -286,7 +287,7 @@ def check_levels(image: MetadataImage) -> None:
     must not take part in it.
     """
     for name, level in sorted(image.features.items()):
-        low, high = SUPPORTED.get(name, (0, 0))
+        low, high = SUPPORTED.get(name, STOOD_ASIDE.get(name, (0, 0)))
         if level and not low <= level <= high:
             raise UserError(_unknown_level(name, level, low, high))
 

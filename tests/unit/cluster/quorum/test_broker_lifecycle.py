@@ -122,6 +122,16 @@ def test_a_broker_says_what_it_is_when_it_registers() -> None:
     assert request.previous_broker_epoch == 41
 
 
+def test_a_cluster_that_has_a_feature_is_offered_it_by_who_only_stands_aside() -> None:
+    driven = Driven()
+    driven.lifecycle.cluster_has({"streams.version": 1})
+    found = {one.name: one.max_supported_version for one in driven.registered().features}
+    assert found["streams.version"] == 1
+    other = Driven()
+    other.lifecycle.cluster_has({"streams.version": 0})
+    assert "streams.version" not in {one.name for one in other.registered().features}
+
+
 def test_older_controllers_hear_of_no_directories_and_of_no_level_0() -> None:
     request = in_version(Driven().registered(), 3)
     assert request.log_dirs

@@ -245,6 +245,7 @@ def node(*, refusal: ErrorCode = ErrorCode.NONE, **changed: Any) -> Iterator[Nod
         ),
         image=lambda: image[0],
         offline=lambda: (id_of(71),) if any(one.is_offline for one in broker.directories) else (),
+        cordoned=lambda: (),
         places=places,
         replicas=replicas,
         lock=lock,
@@ -279,6 +280,20 @@ def test_a_broker_registers_and_is_unfenced_when_it_is_ready() -> None:
         wait_until(
             lambda: one.controllers.of(BrokerHeartbeatRequest)[-1].offline_log_dirs == [id_of(71)]
         )
+
+
+def test_directories_that_are_cordoned_while_the_broker_runs_are_named() -> None:
+    cordoned: list[bytes] = []
+    with node(cordoned=lambda: tuple(cordoned)) as one:
+        one.run()
+        assert one.controllers.of(BrokerHeartbeatRequest)[-1].cordoned_log_dirs is None
+        for wanted in ([id_of(72)], [id_of(71), id_of(72)], []):
+            cordoned[:] = wanted
+            wait_until(
+                lambda wanted=wanted: (
+                    one.controllers.of(BrokerHeartbeatRequest)[-1].cordoned_log_dirs == wanted
+                )
+            )
 
 
 def test_a_broker_finds_the_next_controller_and_serves_on_without_any() -> None:

@@ -3,9 +3,11 @@
 import pytest
 
 from ottla.cluster.place import Place
-from ottla.cluster.quorum.node_options import Identity, quorum_options
+from ottla.cluster.quorum.node_options import Identity, quorum_options, spoken_at
 from ottla.config.broker import broker_config
 from ottla.metadata.brokers import Endpoint
+from ottla.protocol.api_keys import ApiKey
+from ottla.protocol.inter_broker_requests import sent_version
 
 
 def _nobody(*_: object) -> None:
@@ -53,3 +55,19 @@ def test_each_setting_of_the_quorum_is_taken_for_what_it_names(name: str) -> Non
     options = quorum_options(config, Identity(7, "a-cluster", "/d"), None, PLACE)
     numbers = {one: getattr(options, one) for one in options.__dataclass_fields__}
     assert [one for one, value in numbers.items() if value == 4711] == [name.replace(".", "_")]
+
+
+@pytest.mark.parametrize(
+    ("level", "fetch", "list_offsets"),
+    [(0, 13, 7), (7, 13, 7), (9, 14, 8), (10, 15, 8), (18, 15, 8), (19, 16, 8), (21, 17, 9),
+     (24, 17, 9), (25, 17, 10), (26, 17, 10), (27, 18, 10), (28, 18, 10), (29, 18, 11),
+     (33, 18, 11), (34, 18, 11)],
+)  # fmt: skip
+def test_brokers_ask_each_other_in_the_versions_of_the_clusters_level(
+    level: int, fetch: int, list_offsets: int
+) -> None:
+    """As Kafka's `MetadataVersion.fetchRequestVersion` and `listOffsetRequestVersion`."""
+    version = spoken_at(level)
+    assert sent_version(ApiKey.FETCH, version) == fetch
+    assert sent_version(ApiKey.LIST_OFFSETS, version) == list_offsets
+    assert sent_version(ApiKey.OFFSET_FOR_LEADER_EPOCH, version) == 4

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from threading import RLock
 from typing import Any
 
@@ -21,12 +22,13 @@ from ottla.cluster.quorum.joining import QuorumBroker, Told, is_leaving
 from ottla.config.broker import BrokerConfig, broker_config
 from ottla.metadata.brokers import BrokerRegistration, Endpoint
 from ottla.metadata.deciding.features import feature_records, new_features
-from ottla.metadata.image import METADATA_VERSION
+from ottla.metadata.image import METADATA_VERSION, MetadataImage
 from ottla.metadata.record_versions import versioned
 from ottla.metadata.records import RegisterBrokerRecord
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.protocol.messages.broker_registration import BrokerRegistrationRequest
 from ottla.storage.files.clean_shutdown import read_clean_shutdown
+from ottla.storage.files.metadata_files import read_metadata_log
 from ottla.testing import FakeFileSystem
 from tests.support.brokers import NOW_MS, disk, id_of
 from tests.support.patience import wait_until
@@ -168,7 +170,6 @@ def test_a_node_that_is_only_a_controller_registers_as_one() -> None:
     with running(formatted("/d"), **changed) as one:
         wait_until(lambda: one.controllers.asked)
         assert one.node.state is None
-        assert not one.asked(BrokerRegistrationRequest)
         decided = one.node.membership.decide(lambda controller: controller.end_offset)
         wait_until(lambda: decided.result is not None)
         assert isinstance(decided.result, int)
@@ -216,19 +217,61 @@ def test_a_directory_that_is_not_formatted_is_refused() -> None:
         Node(disk("/d"), settings(), Controllers())
 
 
-def test_a_cluster_with_a_level_that_is_not_known_is_left_in_one_line() -> None:
-    one = Node(formatted("/d", streams_version=1), settings(), Controllers())
+def _records(files: FakeFileSystem) -> MetadataImage:
+    """What the records of the log say: voters and epochs are the quorum's."""
+    content = read_metadata_log(files, "/d").content
+    return replace(content, end_offset=0, epoch=0, voters=frozenset())
+
+
+LEVEL_34 = (
+    "the cluster has metadata.version 34, and this version of Ottla knows 7 (3.3-IV3) to 33 "
+    "(4.4-IV2): use a newer version of Ottla"
+)
+
+
+def test_a_log_of_a_level_that_is_not_known_is_not_begun() -> None:
+    files = formatted("/d", metadata_version=34)
+    one = Node(files, settings(), Controllers())
     try:
         one.node.start(one.broker, one.place)
         wait_until(lambda: one.failures)
-        assert [str(error) for error in one.failures] == [
-            "the cluster has streams.version at level 1, and this version of Ottla knows no level "
-            "of it"
-        ]
+        assert str(one.failures[0]) == LEVEL_34
         assert not one.broker.image_store.image.features
     finally:
         one.node.stop()
         one.broker.close()
+    assert _records(files) == MetadataImage(), "nothing was written"
+
+
+def test_a_cluster_that_comes_to_a_level_that_is_not_known_is_left_in_one_line() -> None:
+    """Said by the log while the node runs, and by the log or a snapshot at the next start."""
+    files = formatted("/d")
+    with running(files) as one:
+        wait_until(lambda: one.node.membership.is_controller)
+        later = feature_records({METADATA_VERSION: 34})
+        one.node.membership.decide(lambda controller: controller._pending.write(later))
+        wait_until(lambda: one.failures)
+        assert [str(error) for error in one.failures] == [LEVEL_34]
+        assert one.broker.image_store.image.level == 21
+    before = _records(files)
+    again = Node(files, settings(), Controllers())
+    try:
+        again.node.start(again.broker, again.place)
+        wait_until(lambda: again.failures)
+        assert {str(error) for error in again.failures} == {LEVEL_34}
+        assert not again.node.membership.is_controller
+    finally:
+        again.node.stop()
+        again.broker.close()
+    assert _records(files) == before, "nothing was written"
+
+
+def test_a_cluster_with_streams_groups_is_entered_and_told_of_what_is_missing() -> None:
+    with running(formatted("/d", streams_version=1)) as one:
+        wait_until(lambda: one.node.state is BrokerState.RUNNING)
+        assert [line for line in one.complaints if "serves no streams groups" in line]
+        assert one.broker.image_store.image.features["streams.version"] == 1
+        assert not one.failures
 
 
 def test_a_lost_metadata_log_is_not_begun_again() -> None:

@@ -19,7 +19,14 @@ from ottla.metadata.deciding.features import (
     update_features,
 )
 from ottla.metadata.image import METADATA_VERSION, MetadataImage
-from ottla.metadata.levels import FEATURE_LEVELS, METADATA_LEVELS, SUPPORTED
+from ottla.metadata.levels import (
+    FEATURE_LEVELS,
+    METADATA_LEVELS,
+    STREAMS_VERSION,
+    SUPPORTED,
+    stood_aside,
+    unserved_line,
+)
 from tests.support.kraft_images import a_broker, a_controller, an_image, ranges, then
 
 ELR = "eligible.leader.replicas.version"
@@ -259,7 +266,35 @@ def test_a_cluster_whose_level_is_not_known_is_refused_in_a_line() -> None:
     assert str(newer.value).endswith("use a newer version of Ottla")
     with pytest.raises(UserError, match=r"metadata.version 6, and .* knows 7 \(3.3-IV3\)"):
         check_levels(MetadataImage(features={METADATA_VERSION: 6}))
-    with pytest.raises(UserError, match=r"streams.version at level 1, and .* no level of it"):
-        check_levels(an_image(25, streams_version=1))
+    with pytest.raises(UserError, match=r"later.version at level 1, and .* no level of it"):
+        check_levels(an_image(25, later_version=1))
+    with pytest.raises(UserError, match=r"streams.version at level 2, and .* levels 0 to 1"):
+        check_levels(an_image(25, streams_version=2))
     with pytest.raises(UserError, match=r"group.version at level 2, and .* levels 0 to 1"):
         check_levels(an_image(25, group_version=2))
+
+
+def test_a_node_stands_aside_of_streams_groups_in_a_cluster_that_has_them_and_brings_none() -> None:
+    check_levels(an_image(29, streams_version=1))
+    assert stood_aside({METADATA_VERSION: 29, STREAMS_VERSION: 1}) == {STREAMS_VERSION: (0, 1)}
+    assert not stood_aside({METADATA_VERSION: 29})
+    assert unserved_line({METADATA_VERSION: 29}) is None
+    line = unserved_line({STREAMS_VERSION: 1})
+    assert line is not None
+    assert "serves no streams groups" in line
+    assert "does not support this feature" in refusal(
+        an_image(29), FeatureUpdate(STREAMS_VERSION, 1)
+    )
+
+
+def test_levels_rise_to_the_newest_and_do_not_fall_behind_records_that_would_be_lost() -> None:
+    for level, lost in ((30, 30), (32, 32), (33, 33)):
+        raised = updated(an_image(level - 1), FeatureUpdate(METADATA_VERSION, level))
+        assert then(an_image(level - 1), raised.records).level == level
+        back = FeatureUpdate(METADATA_VERSION, level - 1, UpgradeType.SAFE_DOWNGRADE)
+        assert f"that of level {lost} (4." in refusal(an_image(level), back)
+    back = FeatureUpdate(METADATA_VERSION, 30, UpgradeType.SAFE_DOWNGRADE)
+    assert then(an_image(31), updated(an_image(31), back).records).level == 30
+    assert new_features("4.4")[METADATA_VERSION] == new_features()[METADATA_VERSION] == 33
+    assert new_features("4.4-IV1")[METADATA_VERSION] == 32
+    assert STREAMS_VERSION not in new_features("4.4")
