@@ -5,12 +5,16 @@ too. Kafka's counterparts: `FileQuorumStateStore`, `QuorumStateData`.
 """
 
 import json
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.base.errors import CorruptionError
 from ottla.base.ids import ZERO_UUID, Uuid, parse_uuid, uuid_text
 
 NOBODY = -1
+LAST_EPOCH: Final = (1 << 31) - (1 << 20)
+"""The last one that is taken from a file or a peer: an int32 holds the epochs of many elections
+after it.
+"""
 
 
 class QuorumState(NamedTuple):
@@ -62,8 +66,12 @@ def parse_quorum_state(content: bytes, path: str) -> QuorumState:
         voted_directory = ZERO_UUID if directory is None else parse_uuid(directory)
         voters = fields.get("currentVoters") or ()
         voter_ids = frozenset(_number(one["voterId"]) for one in voters)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise CorruptionError(path, 0, f"not a quorum state ({error!r})") from error
+    except KeyError as error:
+        raise CorruptionError(path, 0, f"not a quorum state: {error} is missing") from error
+    except (ValueError, TypeError, AttributeError) as error:
+        raise CorruptionError(path, 0, f"not a quorum state: {error}") from error
+    if epoch > LAST_EPOCH:
+        raise CorruptionError(path, 0, f"a quorum state of epoch {epoch}, which no quorum reaches")
     if epoch < 0 or leader_id < NOBODY or voted_id < NOBODY:
         raise CorruptionError(path, 0, "a quorum state with a negative epoch or id")
     return QuorumState(

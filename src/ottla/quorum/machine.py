@@ -9,10 +9,10 @@ at `deadline_ms` at the latest. Kafka's counterpart: `KafkaRaftClient`.
 """
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.timestamps import Timestamps
+from ottla.metadata.quorum_state import LAST_EPOCH
 from ottla.quorum.appending import Appending
 from ottla.quorum.effects import DeleteBefore, Effect, LoadSnapshot, StartLogAt, SyncLog
 from ottla.quorum.election_state import ElectionState
@@ -46,9 +46,6 @@ from ottla.quorum.node import Node
 from ottla.quorum.options import QuorumOptions
 from ottla.quorum.roles import Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
 from ottla.quorum.voters import VoterHistory, VoterSet
-
-LAST_EPOCH: Final = (1 << 31) - (1 << 20)
-"""An int32 has to hold the epochs of many elections after one that a peer has told."""
 
 
 class Quorum:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from ottla.base.errors import CorruptionError
 from ottla.base.ids import Uuid
+from ottla.metadata.quorum_state import LAST_EPOCH
 from ottla.quorum.election_state import ElectionState, encode_election_state, parse_election_state
 from ottla.quorum.voters import ReplicaKey, Voter, VoterSet
 from tests.support import SHARED
@@ -18,7 +19,7 @@ VOTERS = VoterSet.of(Voter(ReplicaKey(one)) for one in (102, 101, 103))
 keys = st.builds(ReplicaKey, st.integers(0, 2**31 - 1), st.binary(min_size=16, max_size=16))
 states = st.builds(
     ElectionState,
-    st.integers(0, 2**31 - 1),
+    st.integers(0, LAST_EPOCH),
     st.none() | st.integers(0, 2**31 - 1),
     st.none() | keys,
 )
@@ -61,12 +62,15 @@ def test_garbage_is_named_with_its_file(content: bytes) -> None:
         b'{"leaderId":-1,"leaderEpoch":1,"votedId":-1,"data_version":2}',
         b'{"leaderId":-1,"leaderEpoch":1,"votedId":-1,"data_version":1}',
         b'{"leaderId":-1,"leaderEpoch":1,"votedId":7,"votedDirectoryId":"x","data_version":1}',
+        b'{"leaderId":-1,"leaderEpoch":2147483647,"votedId":-1,"data_version":0}',
+        b'{"leaderId":-1,"leaderEpoch":1,"data_version":0}',
         b"[]",
     ],
 )
 def test_a_state_that_cannot_be_is_refused(content: bytes) -> None:
-    with pytest.raises(CorruptionError):
+    with pytest.raises(CorruptionError) as caught:
         parse_election_state(content, "q")
+    assert "Error(" not in str(caught.value), "a sentence for people"
 
 
 def test_a_vote_names_the_directory_that_got_it() -> None:
