@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 import ottla
+from ottla.base.ids import Uuid
 from ottla.client.administration.cluster_status import ClusterStatus, cluster_status
+from ottla.client.administration.quorum import ClusterFeature
 from ottla.client.administration.quorum_status import QuorumReplica, QuorumStatus
 from ottla.console.views import cluster as cluster_page
 from ottla.testing import LocalBroker
@@ -80,6 +82,81 @@ def test_controllers_are_shown_with_how_far_they_are_and_which_does_not_fetch(
     assert "Node 1 leads epoch 7; 3 of 4 nodes vote." in page
     assert "Node 1 has stood for election because it has started." in page
     assert "voter 2 has not fetched the metadata log since epoch 7 began" in page
+
+
+def quorum_of(*voters: int, observers: tuple[int, ...] = ()) -> QuorumStatus:
+    nodes = tuple(
+        QuorumReplica(
+            node=node,
+            directory_id=Uuid(bytes([node]) * 16),
+            is_voter=node in voters,
+            end_offset=90,
+            lag=0,
+            last_fetch_ms=None,
+            last_caught_up_ms=None,
+            address=None,
+        )
+        for node in (*voters, *observers)
+    )
+    return QuorumStatus(leader=1, epoch=7, high_watermark=89, replicas=nodes)
+
+
+def test_brokers_votes_and_levels_are_changed_after_a_preview(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[Any] = []
+
+    def noting(name: str) -> Callable[..., None]:
+        return lambda _, *given: done.append((name, *given))
+
+    for name in ("unregister_broker", "remove_raft_voter", "add_raft_voter", "update_features"):
+        monkeypatch.setattr(ottla.Admin, name, noting(name))
+    monkeypatch.setattr(
+        ottla.Admin, "describe_quorum", lambda _: quorum_of(1, 2, 3, observers=(4,))
+    )
+    level = ClusterFeature(level=25, lowest=7, highest=31)
+    monkeypatch.setattr(ottla.Admin, "describe_features", lambda _: {"metadata.version": level})
+    page = browser.text("/cluster")
+    for path, command in (
+        ("/cluster/unregister?broker=9", "ottla cluster unregister"),
+        ("/cluster/remove-controller?node=3", "ottla cluster remove-controller"),
+        ("/cluster/add-controller?node=4&at=host:9093", "--at host:9093 4"),
+        ("/cluster/upgrade?feature=metadata.version", "--upgrade metadata.version=31 --yes"),
+    ):
+        where = path.partition("&")[0]
+        assert where in page or "broker=9" in where, "the page leads there"
+        shown = browser.get(path)
+        assert command in shown.text, path
+        assert browser.confirm(path.partition("?")[0], shown).status_code == 200
+    assert done == [
+        ("unregister_broker", 9),
+        ("remove_raft_voter", 3),
+        ("add_raft_voter", 4, "CONTROLLER", "host", 9093),
+        ("update_features", {"metadata.version": 31}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("unregister?broker=1", "Broker 1 is up: stop it first"),
+        ("unregister?broker=x", "broker is the id of a node"),
+        ("remove-controller?node=1", "It is the only voter."),
+        ("remove-controller?node=4", "node 4 is no voter of the quorum; voters: 1"),
+        ("add-controller?node=4&at=nowhere", "an address is HOST:PORT"),
+        ("upgrade?feature=tea", "feature is a feature of the cluster"),
+        ("upgrade?feature=metadata.version&level=25", "It is at level 25 already."),
+    ],
+)
+def test_a_change_of_nodes_that_cannot_be_says_why(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch, path: str, words: str
+) -> None:
+    monkeypatch.setattr(ottla.Admin, "describe_quorum", lambda _: quorum_of(1, observers=(4,)))
+    level = ClusterFeature(level=25, lowest=7, highest=31)
+    monkeypatch.setattr(ottla.Admin, "describe_features", lambda _: {"metadata.version": level})
+    page = browser.get(f"/cluster/{path}").text
+    assert words in page
+    assert 'name="confirm"' not in page
 
 
 def test_what_need_not_be_done_has_no_button(browser: Browser) -> None:

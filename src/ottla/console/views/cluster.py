@@ -19,6 +19,8 @@ from ottla.client.administration.quorum_complaints import complaints_of_quorum
 from ottla.client.administration.quorum_status import QuorumStatus
 from ottla.console.pages import Ask, Fields, Page
 from ottla.console.views.view import View
+from ottla.metadata.image import METADATA_VERSION
+from ottla.metadata.levels import level_name
 
 MOST_PARTITIONS = 200
 """How many partitions with a problem, and how many moves, a page lists."""
@@ -31,6 +33,7 @@ def cluster(ask: Ask) -> Page:
     with ask.place.reading() as admin:
         status = _status(admin, has_broker=has_broker)
         settings = _broker_settings(admin, status)
+        features = _features(admin) if status.quorum is not None else []
         partition_count = sum(map(len, admin.partitions().values()))
         directories = admin.log_directories()
     wrong = [one for one in status.partitions if _words(one)]
@@ -55,6 +58,7 @@ def cluster(ask: Ask) -> Page:
         "move_count": len(moving),
         "directories": [directory_fields(one) for one in directories],
         "quorum": None if status.quorum is None else _quorum_fields(status.quorum),
+        "features": features,
     }
     return Page(
         template="cluster.html",
@@ -86,6 +90,7 @@ def _quorum_fields(quorum: QuorumStatus) -> Fields:
             {
                 "id": one.node,
                 "role": "voter" if one.is_voter else "observer",
+                "is_voter": one.is_voter,
                 "is_leader": one.node == quorum.leader,
                 "is_silent": quorum.is_silent(one),
                 "address": None if one.address is None else address_text(*one.address),
@@ -98,6 +103,18 @@ def _quorum_fields(quorum: QuorumStatus) -> Fields:
             {"where": one.where, "what": one.what} for one in complaints_of_quorum(quorum)
         ],
     }
+
+
+def _features(admin: Admin) -> list[Fields]:
+    return [
+        {
+            "name": name,
+            "level": one.level,
+            "release": level_name(one.level) if name == METADATA_VERSION else "",
+            "highest": one.highest,
+        }
+        for name, one in admin.describe_features().items()
+    ]
 
 
 def _broker_settings(admin: Admin, status: ClusterStatus) -> dict[int, Mapping[str, str]]:
