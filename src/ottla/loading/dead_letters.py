@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.base.values import dataclass
+from ottla.loading.letter_source import Letters
+from ottla.record.columns import COLUMNS, schema
 from ottla.sources.log_source import LogSource, read_ranges
 from ottla.sources.opening import open_log, topic_options
 from ottla.tables import Action, DataFile, DataFiles, FileRole, Table, of_role
@@ -19,9 +21,8 @@ if TYPE_CHECKING:
     from ottla.client.producing.sending import Sending
 
 PREFIX = "__dlq.errors."
-TOPIC, PARTITION, OFFSET, MESSAGE = (
-    f"{PREFIX}{name}" for name in ("topic", "partition", "offset", "message")
-)
+OURS = tuple(f"{PREFIX}{name}" for name in ("topic", "partition", "offset", "message"))
+TOPIC, PARTITION, OFFSET, MESSAGE = OURS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,18 +58,37 @@ class DeadLetters:
                 one.result()
         return len(sent)
 
-    def places(self, topic: str) -> dict[TopicPartition, OffsetRange]:
-        """From the first to the last offset that letters of a topic name, by partition."""
+    def letters(self, topic: str) -> Letters:
+        """The letters of a topic."""
+        import pyarrow as pa
+
         log = open_log(topic_options(self.target, self.topic, client=self.settings))
-        found: dict[TopicPartition, OffsetRange] = {}
-        for place, offset in _named(log):
+        found: dict[TopicPartition, dict[int, dict[str, Any]]] = {}
+        for place, letter in _letters(log):
             if place.topic == topic:
-                before = found.get(place, OffsetRange(from_offset=offset, until_offset=offset + 1))
-                found[place] = OffsetRange(
-                    from_offset=min(before.from_offset, offset),
-                    until_offset=max(before.until_offset, offset + 1),
-                )
-        return found
+                # Those that are sent again are the same.
+                found.setdefault(place, {}).setdefault(letter["offset"], letter)
+        return Letters(
+            {
+                place: pa.Table.from_pylist([some[one] for one in sorted(some)], schema())
+                for place, some in found.items()
+            }
+        )
+
+
+def set_aside(table: Table, letters: Letters) -> Letters:
+    """Those whose records are in the table's quarantine."""
+    import pyarrow as pa
+
+    aside = of_role(table.current_files(), FileRole.QUARANTINE)
+    places = {place for part in aside for place in _places(table.files, part)}
+    rows = {
+        place: some.filter(
+            pa.array([(place.partition, one) in places for one in some["offset"].to_pylist()])
+        )
+        for place, some in letters.rows.items()
+    }
+    return Letters({place: some for place, some in rows.items() if some.num_rows})
 
 
 def _send(producer: Any, topic: str, row: Mapping[str, Any]) -> "Sending":
@@ -95,15 +115,18 @@ def _places(files: DataFiles, part: DataFile) -> Iterator[tuple[int, int]]:
     return ((part.partition, offset) for offset in files.offsets(part).tolist())
 
 
-def _named(log: LogSource) -> Iterator[tuple[TopicPartition, int]]:
-    """The places that the headers of a dead-letter topic name."""
+def _letters(log: LogSource) -> Iterator[tuple[TopicPartition, dict[str, Any]]]:
+    """The records that a dead-letter topic has, as they were in the places that headers name."""
     for partition in log.partitions():
         wanted = OffsetRange(from_offset=partition.start_offset, until_offset=partition.end_offset)
-        rows = read_ranges(log, {partition.place: wanted}, ("headers",))
-        for headers in rows["headers"].to_pylist():
-            told = {one["key"]: one["value"] for one in headers}
+        for row in read_ranges(log, {partition.place: wanted}, COLUMNS).to_pylist():
+            headers = row["headers"] or []
+            # Ours are the last of their names.
+            told = {one["key"]: one for one in headers if one["key"] in OURS}
             try:
-                place = TopicPartition(told[TOPIC].decode(), int(told[PARTITION]))
-                yield place, int(told[OFFSET])
-            except (KeyError, ValueError, AttributeError):
+                place = TopicPartition(told[TOPIC]["value"].decode(), int(told[PARTITION]["value"]))
+                offset = int(told[OFFSET]["value"])
+            except (KeyError, ValueError, AttributeError, TypeError):
                 continue  # It is no letter of a load.
+            theirs = [one for one in headers if one is not told.get(one["key"])]
+            yield place, {**row, "offset": offset, "headers": theirs}

@@ -8,6 +8,7 @@ from ottla.base.events import pass_over
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.loading.dead_letters import DeadLetters
+from ottla.loading.letter_source import Letters, LetterSource
 from ottla.loading.plan import PlannedRange, offset_count
 from ottla.sources.bounds import Bound
 from ottla.sources.log_files import LogFiles
@@ -76,8 +77,10 @@ class LoadJob:
     progress: OnProgress = pass_over
 
     @property
-    def read_in_tasks(self) -> ReadOptions | LogFiles:
+    def read_in_tasks(self) -> ReadOptions | LogFiles | Letters:
         """What a task reads: files as they are listed already, unless it is in another process."""
+        if isinstance(self.log, LetterSource):
+            return self.log.letters
         return self.log if isinstance(self.log, LogFiles) else self.read
 
     @property

@@ -8,11 +8,15 @@ vacuum`.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import zip_longest
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.loading.dead_letters import set_aside
 from ottla.loading.job import LoadJob, LoadPlan, LoadState
-from ottla.loading.load import LoadReport, claimed, load_new
+from ottla.loading.letter_source import Letters, LetterSource
+from ottla.loading.load import Loaded, LoadReport, claimed, load_new
 from ottla.loading.plan import check_same_topic
 from ottla.loading.rerun_plan import RerunRange, plan_rerun
 from ottla.sources.bounds import EARLIEST, LATEST, Bound, BoundKind
@@ -31,35 +35,85 @@ def rerun(job: LoadJob, wanted: RerunRange) -> LoadReport:
         return load_new(job, state, lambda job, state: plan_again(job, state, wanted)).report
 
 
-def redrive(job: LoadJob) -> LoadReport | None:
+def redrive(job: LoadJob) -> list[LoadReport]:
     """Reads the records in quarantine again, as the table and the options decode them now; those
     that the dead-letter topic names instead, if the job has one.
 
     Of each partition it reads from the first of them to the last, and in a table of the latest rows
-    up to where the table ends. Returns `None` if there are none; raises as `rerun` does.
+    up to where the table ends. Records that the log no longer has are taken from the dead-letter
+    topic if they are in quarantine: a commit for each run of neighbouring ones. Returns the report
+    of each commit, none if there are no such records; raises as `rerun` does.
     """
     job.table.require()
     with claimed(job) as state:
-        ranges = _ranges_aside(job)
-        if not ranges:
-            return None
-        wanted = _range_of(ranges, is_latest=state.layout.is_latest)
-        return load_new(job, state, lambda job, state: plan_again(job, state, wanted)).report
+        if job.options.dead_letters is None:
+            ranges = _ranges_aside(job)
+            return [_read_again(job, state, ranges).report] if ranges else []
+        there, lost = _by_where_they_are(job, job.options.dead_letters.letters(job.route.topic))
+        reports = []
+        if lost.rows and state.layout.is_latest:
+            raise UserError(_late(job, lost))
+        for ranges in _runs(lost):
+            done = _read_again(replace(job, log=LetterSource(job.log, lost)), state, ranges)
+            state = done.state
+            reports.append(done.report)
+        if there:
+            reports.append(_read_again(job, state, there).report)
+        return reports
+
+
+def _read_again(
+    job: LoadJob, state: LoadState, ranges: Mapping[TopicPartition, OffsetRange]
+) -> Loaded:
+    wanted = _range_of(ranges, is_latest=state.layout.is_latest)
+    return load_new(job, state, lambda job, state: plan_again(job, state, wanted))
 
 
 def _ranges_aside(job: LoadJob) -> dict[TopicPartition, OffsetRange]:
     """From the first record that is set aside to the last, by partition."""
-    topic = job.route.topic
-    if job.options.dead_letters is not None:
-        return job.options.dead_letters.places(topic)
     files = of_role(job.table.current_files(), FileRole.QUARANTINE)
     return {
-        TopicPartition(topic, number): OffsetRange(
+        TopicPartition(job.route.topic, number): OffsetRange(
             from_offset=min(one.first_offset for one in some),
             until_offset=max(one.last_offset for one in some) + 1,
         )
         for number, some in by_partition(files).items()
     }
+
+
+def _by_where_they_are(
+    job: LoadJob, letters: Letters
+) -> tuple[dict[TopicPartition, OffsetRange], Letters]:
+    """From the first letter whose record the log still has to the last, by partition; and the
+    letters in quarantine whose record it has not.
+    """
+    starts = {one.place: one.start_offset for one in job.log.partitions()}
+    there, lost = {}, {}
+    for place in letters.rows:
+        start = starts.get(place, 0)
+        runs = [one for one in letters.runs(place) if one.until_offset > start]
+        if runs:
+            first = max(start, runs[0].from_offset)
+            there[place] = OffsetRange(from_offset=first, until_offset=runs[-1].until_offset)
+        before = letters.within(place, OffsetRange(from_offset=0, until_offset=start))
+        if before.num_rows:
+            lost[place] = before
+    return there, set_aside(job.table, Letters(lost))
+
+
+def _runs(letters: Letters) -> list[dict[TopicPartition, OffsetRange]]:
+    """The runs of all partitions, as many at a time as have another one."""
+    runs = [[(place, one) for one in letters.runs(place)] for place in letters.rows]
+    return [dict(filter(None, some)) for some in zip_longest(*runs)]
+
+
+def _late(job: LoadJob, lost: Letters) -> str:
+    place = min(lost.rows)
+    return (
+        f"{place}: the log no longer has offset {lost.runs(place)[0].from_offset}, and in "
+        f"{job.table.address}, which has the latest row of each key, a record of the dead-letter "
+        f"topic alone may be older than a row or its deletion; send it to the topic again"
+    )
 
 
 def _range_of(ranges: Mapping[TopicPartition, OffsetRange], *, is_latest: bool) -> RerunRange:

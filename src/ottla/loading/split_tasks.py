@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import reduce
 
 from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.loading.letter_source import Letters
 from ottla.sources.log_files import LogFiles
 from ottla.sources.log_source import LogSource, Split
 from ottla.sources.opening import open_log
@@ -14,10 +15,10 @@ from ottla.tables import RecordWriter, shared_out
 
 
 def write_splits(
-    read: ReadOptions | LogFiles, writer: RecordWriter, splits: Sequence[Split]
+    read: ReadOptions | LogFiles | Letters, writer: RecordWriter, splits: Sequence[Split]
 ) -> list[str]:
     """Writes the records of the splits; returns the paths of the files, relative to the table."""
-    log = read if isinstance(read, LogFiles) else open_log(read)
+    log = open_log(read) if isinstance(read, ReadOptions) else read
     first = splits[0]
     with writer.open(f"{first.place.partition}-{first.from_offset}") as files:
         for split in splits:

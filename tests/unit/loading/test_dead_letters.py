@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -12,13 +13,17 @@ import ottla
 import ottla.table
 from ottla.base.errors import UserError
 from ottla.cli.main import cli
+from ottla.loading.auditing.audit import audit
 from ottla.loading.dead_letters import DeadLetters
 from ottla.loading.job import LoadJob, LoadOptions, LoadRoute
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import redrive, rerun
 from ottla.loading.rerun_plan import rerun_range
+from ottla.sources.opening import open_log, topic_options
+from ottla.tables.columns.identity import Upsert
 from ottla.tables.layout import LayoutOptions
+from ottla.tables.table import Table
 from ottla.tables.values.decoder import Decoding, ValueFormat
 from ottla.tables.writing.progress import Progress, Step
 from ottla.tables.writing.record_writer import OnError
@@ -33,6 +38,7 @@ class Killed(BaseException):
 class Orders:
     def __init__(self, path: Path) -> None:
         self.log, self.table = str(path / "log"), str(path / "table")
+        self.layout: dict[str, Any] = {}
         with ottla.open(self.log) as log:
             log.create_topic("orders", partitions=2)
             log.create_topic("dead")
@@ -46,7 +52,7 @@ class Orders:
     def job(self, schema: str = "id int", topic: str = "dead") -> LoadJob:
         decoding = Decoding(format=ValueFormat.JSON, schema=schema)
         options = LoadOptions(
-            layout=LayoutOptions(decoding=decoding),
+            layout=LayoutOptions(decoding=decoding, **self.layout),
             on_error=OnError.QUARANTINE,
             dead_letters=DeadLetters(topic=topic, target=self.log),
         )
@@ -84,11 +90,72 @@ def test_what_is_set_aside_is_sent_with_its_place_and_read_again_after_a_fix(
     load(orders.job())
     rerun(orders.job(), rerun_range(None, None, "orders"))
     assert len(orders.letters()) == 2
-    report = redrive(orders.job("id bigint"))
-    assert report is not None
+    assert len(redrive(orders.job("id bigint"))) == 1
     assert orders.ids() == [1, 2, 3, 3000000000]
     assert ottla.table.quarantine(orders.table).count_rows() == 1
     assert len(orders.letters()) == 2
+
+
+def without_log(orders: Orders) -> None:
+    """Rows and quarantine of eight records, of which the log has none, and of two that it has."""
+    orders.append(b'{"id": 1}', WIDE, b"{", b'{"id": 2}', WIDE, WIDE, WIDE, b'{"id": 3}')
+    load(orders.job())
+    with ottla.open(orders.log) as log:
+        log.delete_records("orders", {0: 4, 1: 4})
+    orders.append(b'{"id": 4}', WIDE)
+    load(orders.job())
+
+
+def test_records_that_only_the_topic_has_become_rows_once_whenever_it_is_killed(
+    tmp_path: Path,
+) -> None:
+    orders = Orders(tmp_path)
+    without_log(orders)
+    letters = orders.letters()
+    assert [one[1:] for one in letters] == [(0, 1), (0, 2), (0, 3), (1, 0), (1, 2), (1, 4)]
+    kills, events = 0, 0
+
+    def die(progress: Progress) -> None:
+        nonlocal events
+        events += 1
+        if events > kills:
+            raise Killed
+
+    found = [orders.ids()]
+    while True:
+        job, events, kills = orders.job("id bigint"), 0, kills + 1
+        try:
+            redrive(load_job(job.route, LocalEngine(), die, job.options))
+        except Killed:
+            aside = ottla.table.quarantine(orders.table).count_rows()
+            found.append(orders.ids())
+            assert len(found[-1]) + aside == 10
+        else:
+            break
+    assert [len(one) for one in found] == sorted(len(one) for one in found)
+    assert {len(one) for one in found} >= {4, 7, 8}  # It was killed before, between and after.
+    assert orders.ids() == [1, 2, 3, 4, *[3000000000] * 5]
+    assert ottla.table.quarantine(orders.table).to_table()["offset"].to_pylist() == [1]
+    assert orders.letters() == letters
+    assert redrive(orders.job("id bigint"))  # Of what the log has, again.
+    assert orders.ids() == [1, 2, 3, 4, *[3000000000] * 5]
+    log = open_log(topic_options(orders.log, "orders"))
+    assert audit(Table(orders.table), log, "orders", compare_all=True).is_equal
+    rows = ottla.table.dataset(orders.table).to_table().to_pylist()
+    (row,) = (one for one in rows if (one["partition"], one["offset"]) == (1, 2))
+    assert (row["key"], row["headers"]) == (b"k", [{"key": "shop", "value": b"5"}])
+
+
+def test_a_late_record_of_the_topic_alone_is_not_merged_in_an_order_that_nobody_knows(
+    tmp_path: Path,
+) -> None:
+    orders = Orders(tmp_path)
+    orders.layout = {"upsert": Upsert()}
+    without_log(orders)
+    before = orders.ids()
+    with pytest.raises(UserError, match=r"orders-0: the log no longer has offset 1, .*send it"):
+        redrive(orders.job("id bigint"))
+    assert orders.ids() == before
 
 
 def test_a_letter_is_sent_before_the_commit_so_none_is_lost(tmp_path: Path) -> None:

@@ -107,13 +107,14 @@ def _rerun(console: "Console", job: "LoadJob", given: dict[str, Any], output: Ou
 def _redrive(console: "Console", job: "LoadJob", output: Output) -> None:
     from ottla.loading.rerun import redrive
 
-    report = redrive(job)
-    if report is None:
+    reports = redrive(job)
+    if not reports:
         output.say(f"{job.table.address}: no record is in quarantine", {"commit_id": None})
-    elif output.as_json:
-        print_json(report_object(report))
-    else:
-        show_rerun(console, report)
+    for report in reports:
+        if output.as_json:
+            print_json(report_object(report))
+        else:
+            show_rerun(console, report)
 
 
 def _load(console: "Console", jobs: "list[LoadJob]", output: Output) -> None:

@@ -236,7 +236,7 @@ with_load_options = with_options(
         metavar="NAME",
         help="Also send records that are set aside to this topic, at least once, with headers that "
         "say where they are from and what is wrong; with --on-error quarantine. With --redrive, "
-        "read again what this topic names.",
+        "read again what this topic names, and take from it what the log no longer has.",
     ),
     click.option(
         "--dead-letter-target",
