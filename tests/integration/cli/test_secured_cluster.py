@@ -95,6 +95,32 @@ def test_commands_find_the_administrators_login_themselves(folder: Path) -> None
     run("users", "set", target, "ana", "--password-file", str(folder / "security/admin.password"))
     run("acls", "add", target, "User:ana", "--role", "producer", "--topic", "orders")
     assert "User:ana" in run("acls", "list", target)
+    _check_ranges(folder, run("cluster", "features", target))
+
+
+def _check_ranges(folder: Path, features: str) -> None:
+    """Ana may do something from addresses in a range, but for those of a smaller one (KIP-1276)."""
+    rule = ("User:ana", "describe", "--topic", "moved", "--host")
+    if "metadata.version" not in features:
+        refused = run("acls", "add", str(folder), *rule, "127.0.0.0/8", may_fail=True)
+        assert "UNSUPPORTED_VERSION: The host of an ACL can be a range of addresses" in refused
+        return
+    settings = client_settings(folder)
+    settings["sasl.jaas.config"] = settings["sasl.jaas.config"].replace('"admin"', '"ana"')
+    with ottla.Admin(settings.pop("bootstrap.servers"), settings) as admin:
+        assert "moved" not in admin.list_topics()
+        run("acls", "add", str(folder), *rule, "127.0.0.0/8")
+        wait_until(lambda: "moved" in admin.list_topics())
+        run("acls", "add", str(folder), *rule, "127.0.0.1/31", "--deny")
+        wait_until(lambda: "moved" not in admin.list_topics())
+        may = ("acls", "may", str(folder), *rule)
+        assert "yes: allow User:ana from 127.0.0.0/8" in run(*may, "127.0.0.2", may_fail=True)
+        assert "no: deny User:ana from 127.0.0.1/31" in run(*may, "127.0.0.0", may_fail=True)
+        run("acls", "remove", str(folder), *rule, "127.0.0.1/31", "--yes")
+        wait_until(lambda: "moved" in admin.list_topics())
+    assert "Invalid CIDR notation '127.0.0.0/33'" in run(
+        "acls", "add", str(folder), *rule, "127.0.0.0/33", may_fail=True
+    )
 
 
 def test_another_up_leaves_it_secured_and_zookeeper_lets_in_no_stranger(folder: Path) -> None:
