@@ -6,39 +6,72 @@ with ZooKeeper, a host with a slash is a text that is no client's address. Kafka
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from functools import lru_cache
+from typing import Final, NamedTuple, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 
-if TYPE_CHECKING:  # Lazy: most brokers have no ranges.
-    from ipaddress import IPv4Network, IPv6Network
+Key = TypeVar("Key")
 
 FIRST_WITH_RANGES: Final = 32
 SLASH: Final = "/"
+MAX_PARSED: Final = 1000
+IPV4_BITS: Final = 32
+IPV6_BITS: Final = 128
+MAX_IPV4_SIZE: Final = 15
 
-Network = tuple[int, int, int]
-"""The size of an address in bits, how many of them all addresses of a range share, and which."""
+
+class Range(NamedTuple):
+    """The size of an address in bits, how many of them all addresses share, and their value."""
+
+    bits: int
+    length: int
+    prefix: int
+
+    @property
+    def text(self) -> str:
+        """The same for all texts of a range."""
+        first = self.prefix << (self.bits - self.length)
+        if self.bits == IPV4_BITS:
+            return f"{'.'.join(map(str, first.to_bytes(4, 'big')))}/{self.length}"
+        from ipaddress import IPv6Address  # Lazy: most brokers have no such ranges.
+
+        return f"{IPv6Address(first)}/{self.length}"
 
 
-def parse_range(text: str) -> "IPv4Network | IPv6Network":
+@lru_cache(MAX_PARSED)
+def parse_range(text: str) -> Range:
     """A range in the notation of CIDR; bits of the address beyond the prefix do not count.
 
     Raises `ValueError` with a reason. As Kafka: no netmasks, no IPv4 in the form of IPv6.
     """
-    from ipaddress import IPv4Network, IPv6Network
-
-    address, _, prefix = text.partition(SLASH)
-    if not (prefix.isascii() and prefix.isdigit()):
+    address, _, given = text.partition(SLASH)
+    if not (given.isascii() and given.isdigit()):
         raise ValueError("after the slash must be the length of the prefix, as in 10.0.0.0/8")
-    if ":" not in address:
-        # Kafka reads 010.0.0.1 as 10.0.0.1, where Python refuses it as ambiguous.
-        numbers = (part.lstrip("0") or part[-1:] for part in address.split("."))
-        return IPv4Network((".".join(numbers), int(prefix)), strict=False)
-    found = IPv6Network((address, int(prefix)), strict=False)
-    if found.network_address.ipv4_mapped is not None or "%" in address:
-        raise ValueError("it must be a range of plain IPv4 or IPv6 addresses")
-    return found
+    bits, value = _address(address)
+    length = int(given)
+    if length > bits:
+        raise ValueError(f"a prefix has at most {bits} bits")
+    return Range(bits, length, value >> (bits - length))
+
+
+def _address(text: str) -> tuple[int, int]:
+    """The size in bits and the value of an address; raises `ValueError`."""
+    if ":" not in text:
+        # Kafka reads 010.0.0.1 as 10.0.0.1, which other readers take for octal, or refuse.
+        parts = text.split(".")
+        is_one = len(parts) == 4 and all(one.isascii() and one.isdigit() for one in parts)
+        numbers = [int(one) for one in parts] if is_one and len(text) <= MAX_IPV4_SIZE else [256]
+        if max(numbers) > 255:
+            raise ValueError(f"{text!r} is no IPv4 address")
+        return IPV4_BITS, int.from_bytes(bytes(numbers), "big")
+    from ipaddress import IPv6Address
+
+    found = IPv6Address(text)
+    if found.ipv4_mapped is not None or found.scope_id is not None:
+        raise ValueError("it must be of plain IPv4 or IPv6 addresses, as 10.0.0.0/8 or fd00::/8")
+    return IPV6_BITS, int(found)
 
 
 def check_host(host: str, level: int) -> None:
@@ -67,7 +100,7 @@ def check_host(host: str, level: int) -> None:
 def comparable_range(host: str) -> str:
     """A range as all texts of the same range are compared; anything else unchanged."""
     try:
-        return str(parse_range(host))
+        return parse_range(host).text
     except ValueError:
         return host  # As in Kafka: no address is in it.
 
@@ -78,59 +111,48 @@ class HostRanges:
     """
 
     def __init__(self) -> None:
-        self._texts: dict[Network, str] = {}
-        self._counts: dict[str, int] = {}
-        self._prefixes: dict[tuple[int, int], int] = {}
-        """The number of ranges for each size of addresses and length of the prefix."""
+        self._counts: dict[Range, int] = {}
+        self._lengths: dict[tuple[int, int], int] = {}
+        """The uses of ranges for each size of addresses and length of the prefix."""
 
-    def put(self, text: str) -> None:
-        """Counts a use of a range, as `comparable_range` has it."""
-        self._count(text, 1)
+    def put(self, host: str) -> None:
+        """Counts a use of a range; what is none is in no address."""
+        self._count(host, 1)
 
-    def drop(self, text: str) -> None:
-        self._count(text, -1)
+    def drop(self, host: str) -> None:
+        self._count(host, -1)
 
-    def _count(self, text: str, change: int) -> None:
+    def _count(self, host: str, change: int) -> None:
         try:
-            found = parse_range(text)
+            found = parse_range(host)
         except ValueError:
             return
-        before = self._counts.get(text, 0)
-        self._counts[text] = before + change
-        if before and before + change:
-            return
-        length = found.prefixlen
-        key = _network(int(found.network_address), found.max_prefixlen, length)
-        if change > 0:
-            self._texts[key] = text
-        else:
-            del self._texts[key], self._counts[text]
-        prefixes = self._prefixes
-        prefixes[key[:2]] = prefixes.get(key[:2], 0) + change
-        if not prefixes[key[:2]]:
-            del prefixes[key[:2]]
+        _add(self._counts, found, change)
+        _add(self._lengths, (found.bits, found.length), change)
 
     def containing(self, host: str) -> Iterator[str]:
         """The ranges with a client's address, or with all of a range; none for other hosts."""
-        if not self._prefixes:
+        if not self._counts:
             return
-        from ipaddress import ip_address
-
         try:
             if SLASH in host:
-                whole = parse_range(host)
-                address, longest = whole.network_address, whole.prefixlen
+                bits, longest, prefix = parse_range(host)
+                value = prefix << (bits - longest)
             else:
-                address = ip_address(host.partition("%")[0])
-                longest = address.max_prefixlen
+                bits, value = _address(host.partition("%")[0])
+                longest = bits
         except ValueError:
             return
-        for bits, length in self._prefixes:
-            if bits == address.max_prefixlen and length <= longest:
-                text = self._texts.get(_network(int(address), bits, length))
-                if text is not None:
-                    yield text
+        for size, length in self._lengths:
+            if size == bits and length <= longest:
+                found = Range(bits, length, value >> (bits - length))
+                if found in self._counts:
+                    yield found.text
 
 
-def _network(address: int, bits: int, length: int) -> Network:
-    return bits, length, address >> (bits - length)
+def _add(counts: dict[Key, int], key: Key, change: int) -> None:
+    left = counts.get(key, 0) + change
+    if left:
+        counts[key] = left
+    else:
+        del counts[key]

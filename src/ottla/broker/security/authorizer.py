@@ -98,7 +98,7 @@ class Rules:
         resource_type, pattern_type, name = pattern
         comparable = _comparable(entry)
         if SLASH in entry.host and not self._has(pattern, entry):
-            self.ranges.put(comparable.host)
+            self.ranges.put(entry.host)
         if pattern_type is PatternType.PREFIXED:
             of_type = self.prefixed[resource_type]
             if name not in of_type:
@@ -113,7 +113,7 @@ class Rules:
     def drop(self, pattern: ResourcePattern, entry: Entry) -> None:
         resource_type, pattern_type, name = pattern
         if SLASH in entry.host and self._has(pattern, entry):
-            self.ranges.drop(comparable_range(entry.host))
+            self.ranges.drop(entry.host)
         if pattern_type is PatternType.PREFIXED:
             of_type = self.prefixed[resource_type]
             if _is_last(of_type, name, entry):

@@ -192,10 +192,10 @@ class QuorumAdmin(Asking):
         >>> admin.update_features({"metadata.version": 25})
         Traceback (most recent call last):
         ...
-        ottla.base.errors.UserError: the brokers belong to no KRaft cluster, with features to change
+        ottla.base.errors.UserError: the brokers belong to no KRaft cluster: no feature changes
         """
         if not self._cluster.ask_any(lambda one: one.answers(ApiKey.UPDATE_FEATURES)):
-            raise UserError("the brokers belong to no KRaft cluster, with features to change")
+            raise UserError("the brokers belong to no KRaft cluster: no feature changes")
         request = UpdateFeaturesRequest(
             timeout_ms=TIMEOUT_MS,
             feature_updates=[
