@@ -124,7 +124,7 @@ class HostileQuorum:
         self.sent: list[Send] = []
         self._syncs: list[SyncLog] = []
         self.thread._channels = _Channels(self.sent)  # type: ignore[assignment]
-        self.thread._syncs.stop()
+        self.thread._syncs.begin_stop()
         self.thread._syncs = _Syncs(self._syncs)  # type: ignore[assignment]
         self.thread._act(lambda at: self.thread._quorum.start(opened.election, at))
         self._run()
