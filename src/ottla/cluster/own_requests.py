@@ -147,8 +147,8 @@ class OwnRequests:
             answer = ask(AllocateProducerIdsRequest(broker_id=broker_id, broker_epoch=epoch), 0)
             if answer.error_code:
                 raise PeerError(ErrorCode(answer.error_code).description)
-            start = answer.producer_id_start
-            block = ProducerIdBlock(
-                broker_id=broker_id, start=start, end=start + answer.producer_id_len - 1
-            )
+            start, count = answer.producer_id_start, answer.producer_id_len
+            if start < 0 or count < 1:
+                raise PeerError(f"the controller gave {count} producer ids from {start} on")
+            block = ProducerIdBlock(broker_id=broker_id, start=start, end=start + count - 1)
             self._blocks_for.popleft()(block)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from random import Random
 from threading import RLock
 from typing import Any
 
@@ -21,6 +22,7 @@ from ottla.codec.schema import Message
 from ottla.metadata.brokers import Endpoint
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.records import RegisterControllerRecord
+from ottla.protocol.messages import response_class
 from ottla.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -57,6 +59,7 @@ from ottla.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from tests.support.brokers import at, disk, id_of
+from tests.support.hostile_requests import Filler, Told
 from tests.support.patience import wait_until
 from tests.support.replicated_brokers import (
     TOPIC_ID,
@@ -129,6 +132,22 @@ class Controllers:
             case AlterPartitionRequest():
                 return altered(request)
         raise AssertionError(f"nobody asks the controller for {request}")
+
+
+@dataclass
+class Liars(Controllers):
+    """What they answer first has the right shape, and the worst in it."""
+
+    lies_left: int = 40
+    chance: Random = field(default_factory=lambda: Random(7))
+
+    def answer(self, request: Any) -> Message:
+        if self.lies_left == 0:
+            return super().answer(request)
+        self.lies_left -= 1
+        kind = response_class(request.API_KEY)
+        lie: Message = Filler(Told(), kind.VERSIONS.last, self.chance).fill(kind)
+        return lie
 
 
 def reported(request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
@@ -280,6 +299,23 @@ def test_a_broker_registers_and_is_unfenced_when_it_is_ready() -> None:
         wait_until(
             lambda: one.controllers.of(BrokerHeartbeatRequest)[-1].offline_log_dirs == [id_of(71)]
         )
+
+
+@pytest.mark.slow
+def test_no_answer_of_a_controller_ends_what_a_node_asks_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    liars, blocks = Liars(), list[Any]()
+    with node(connect=liars.connect, quick_connect=liars.connect) as one:
+        one.connection.allocate_producer_ids(blocks.append)
+        one.connection.create_topics(["t"])
+        one.places.waiting.append({(id_of(5), 0): id_of(6)})
+        one.run()
+        wait_until(lambda: liars.lies_left == 0 and blocks)
+        one.connection.allocate_producer_ids(blocks.append)
+        wait_until(lambda: len(blocks) == 2)
+        assert all(0 <= one.start <= one.end for one in blocks)
+    assert not [one for one in caplog.records if one.exc_info]
 
 
 def test_directories_that_are_cordoned_while_the_broker_runs_are_named() -> None:
