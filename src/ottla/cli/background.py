@@ -41,10 +41,16 @@ class Background:
             )
 
     def ready_line(self) -> str:
-        """Waits until it is ready, or has ended without: then it is empty."""
+        """Waits until it is ready, and then leaves it to itself, or has ended without: then it is
+        empty.
+        """
         assert self._process.stdout is not None
         line = _ready_line(self._process.stdout, self._log_path, self._begins)
-        return line.rstrip() if line.startswith("ready ") else ""
+        if not line.startswith("ready "):
+            return ""
+        self._process.stdout.close()
+        self._process.returncode = 0  # else Python warns of a process that nobody waits for
+        return line.rstrip()
 
     def failure(self) -> tuple[int, str]:
         """The exit code of one that did not get ready, and the last lines of its log."""
