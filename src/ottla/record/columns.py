@@ -36,11 +36,11 @@ NO_TIMESTAMP_TYPE: Final = -1
 
 MAX_OFFSET: Final = 2**63 - 1
 
-MAX_ROWS: Final = 16_384
+MAX_ROWS: Final = 65_536
 """The most rows in a record batch of `iter_columns`, which suits query engines."""
 
 
-SCAN_ROWS: Final = MAX_ROWS if IS_COMPILED else 4 * MAX_ROWS
+SCAN_ROWS: Final = MAX_ROWS
 SCAN_SIZE: Final = (4 if IS_COMPILED else 16) * 1024 * 1024
 """The approximate number of rows and bytes that are scanned at once.
 
@@ -336,18 +336,19 @@ def _binary(source: Any, fields: "Fields") -> Any:
     import numpy as np
     import pyarrow as pa
 
-    count = len(fields.start)
-    if fields.is_null.all():
+    count, has_null = len(fields.start), fields.is_null.any()
+    if not count or (has_null and fields.is_null.all()):
         return pa.nulls(count, pa.binary())
-    sizes = np.where(fields.is_null, 0, fields.end - fields.start)
-    if _ARROW_FUNCTIONS not in sys.modules and sizes.sum() <= _FEW_BYTES:
-        return _gathered(source, fields, sizes)
+    if _ARROW_FUNCTIONS not in sys.modules:
+        sizes = np.where(fields.is_null, 0, fields.end - fields.start)
+        if sizes.sum() <= _FEW_BYTES:
+            return _gathered(source, fields, sizes)
     bounds = np.empty(2 * count, dtype=np.int32)
     bounds[0::2] = fields.start
     bounds[1::2] = fields.end
     elements = [None, pa.py_buffer(bounds), source]
     alternating = pa.Array.from_buffers(pa.binary(), 2 * count - 1, elements)
-    mask = fields.is_null if fields.is_null.any() else None
+    mask = fields.is_null if has_null else None
     return alternating.take(pa.array(np.arange(0, 2 * count, 2, dtype=np.int32), mask=mask))
 
 

@@ -75,6 +75,8 @@ class BatchHeaders:
         return np.repeat(values, self.record_count)
 
     def dense_offsets(self) -> Numbers:
+        if (self.base_offset[1:] == self.last_offset[:-1] + 1).all():
+            return np.arange(self.base_offset[0], self.last_offset[-1] + 1, dtype=np.int64)
         first = np.cumsum(self.record_count) - self.record_count
         found: Numbers = self.of_each_record(self.base_offset - first)
         found += np.arange(len(found))
@@ -97,6 +99,9 @@ class PlainBatches:
         """
         rows = np.cumsum(self.headers.record_count)
         first, count = 0, len(self.start)
+        if count and rows[-1] <= max_rows and self.end[-1] - self.start[0] <= max_size:
+            yield self
+            return
         while first < count:
             before = rows[first - 1] if first else 0
             by_rows = np.searchsorted(rows, before + max_rows, side="right")
@@ -107,6 +112,8 @@ class PlainBatches:
 
     def within(self, start_offset: int, end_offset: int) -> "PlainBatches":
         """The batches that overlap with a range of offsets."""
+        if self.headers.are_within(start_offset, end_offset):
+            return self
         first = int(np.searchsorted(self.headers.last_offset, start_offset))
         until = int(np.searchsorted(self.headers.base_offset, end_offset))
         return self._part(slice(first, max(first, until)))
@@ -139,8 +146,8 @@ def plain_batches(buffer: Buffer) -> PlainBatches | None:
         return None
     start = np.array(starts[:-1], np.int64)
     end = np.array(starts[1:], np.int64)
-    data = np.frombuffer(view, np.uint8)
-    found = data[start[:, None] + np.arange(HEADER_SIZE)].view(_header_type())[:, 0]
+    headers = b"".join([view[one : one + HEADER_SIZE] for one in starts[:-1]])
+    found = np.frombuffer(headers, _header_type())
     base, count = found["base_offset"], found["record_count"].astype(np.int64)
     last = base + found["last_offset_delta"]
     is_plain = (
@@ -152,7 +159,7 @@ def plain_batches(buffer: Buffer) -> PlainBatches | None:
     )
     if not is_plain or _checksums(view, starts) != found["crc"].tolist():
         return None
-    headers = BatchHeaders(
+    columns = BatchHeaders(
         base_offset=base.astype(np.int64),
         last_offset=last.astype(np.int64),
         base_timestamp_ms=found["base_timestamp"].astype(np.int64),
@@ -160,7 +167,7 @@ def plain_batches(buffer: Buffer) -> PlainBatches | None:
         has_append_time=(found["attributes"] & LOG_APPEND_TIME_BIT) != 0,
         record_count=count,
     )
-    return PlainBatches(buffer=view, start=start, end=end, headers=headers)
+    return PlainBatches(buffer=view, start=start, end=end, headers=columns)
 
 
 def _starts(view: memoryview) -> list[int] | None:

@@ -208,7 +208,8 @@ def whole_batches(log: LogFile, chunk: memoryview, position: int, span: Span) ->
 
     Bytes after a batch that reaches the span's end may be torn, and are not examined.
     """
-    start, last_offset, until_offset = 0, -1, span.until_offset
+    start, until_offset = _usual_size(chunk, span), span.until_offset
+    last_offset = span.due_offset - 1 if start else -1
     while start + MIN_LEGACY_SIZE <= len(chunk):
         offset, length = OFFSET_AND_LENGTH.unpack_from(chunk, start)
         size = length + LENGTH_END
@@ -243,6 +244,30 @@ def whole_batches(log: LogFile, chunk: memoryview, position: int, span: Span) ->
             return WholeBatches(start, last_offset, None)
     is_end = position + start >= log.size
     return WholeBatches(start, last_offset, None if is_end else MIN_LEGACY_SIZE)
+
+
+def _usual_size(chunk: memoryview, span: Span) -> int:
+    """How much of a chunk is v2 batches that follow each other without a gap, not to the span's
+    end. Of all others `whole_batches` says what they are, in more steps.
+    """
+    start, end, due = 0, len(chunk), span.due_offset
+    until = min(span.until_offset, span.limit) if due == span.next_offset else due
+    unpack = PLACE.unpack_from
+    while start + HEADER_SIZE <= end:
+        offset, length, magic, delta = unpack(chunk, start)
+        following = offset + delta + 1
+        after = start + length + LENGTH_END
+        if (
+            magic != 2
+            or offset != due
+            or not offset < following < until
+            or not start + HEADER_SIZE <= after <= end
+        ):
+            break
+        start, due = after, following
+    if start:
+        span.next_offset = span.due_offset = due
+    return start
 
 
 def _check_gap(log: LogFile, position: int, span: Span) -> None:
