@@ -117,6 +117,7 @@ def test_brokers_votes_and_levels_are_changed_after_a_preview(
     level = ClusterFeature(level=25, lowest=7, highest=31)
     monkeypatch.setattr(ottla.Admin, "describe_features", lambda _: {"metadata.version": level})
     page = browser.text("/cluster")
+    assert ">25 (4.0-IV3)<" in page
     for path, command in (
         ("/cluster/unregister?broker=9", "ottla cluster unregister"),
         ("/cluster/remove-controller?node=3", "ottla cluster remove-controller"),
