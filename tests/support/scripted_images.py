@@ -4,6 +4,7 @@ from itertools import count
 from typing import Any
 
 from ottla.base.events import OnEvent, pass_over
+from ottla.base.files import FileSystem
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.resource_kinds import ResourceKind
@@ -156,7 +157,7 @@ class FollowingMember:
 
 
 def open_quorum_member(
-    file_system: FakeFileSystem,
+    file_system: FileSystem,
     *paths: str,
     start: QuorumStart = QuorumStart(),  # noqa: B008 - immutable
     on_event: OnEvent = pass_over,

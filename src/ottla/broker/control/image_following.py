@@ -41,8 +41,8 @@ logger = logging.getLogger(__name__)
 MAX_PARTITIONS: Final = 8
 """Partitions that become leader or follower in one step."""
 
-MAX_DELETED: Final = 1
-"""Partitions that are deleted in one step: the name of each directory is synced by itself."""
+MAX_DELETED: Final = 4
+"""Partitions that are deleted in one step, whose directories' names are synced together."""
 
 BY: Final = "the controller"
 
@@ -216,6 +216,7 @@ class ImageFollower:
         for part in parts_in_turns(gone, MAX_DELETED):
             order = StopReplica(orders={place: gone[place] for place in part})
             self._report(self._replicas.follow(order, self._read_time()).errors)
+            self._replicas.sync_stopped()
         self._replicas.save_stopped()
 
     def _assume(self, places: Iterable[TopicPartition]) -> None:

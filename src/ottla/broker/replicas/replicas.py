@@ -267,6 +267,11 @@ class Replicas:
         except ApiError as error:
             logger.error("%s-%d cannot be put aside: %s", *place, error)
 
+    def sync_stopped(self) -> None:
+        """Makes it durable that replicas were stopped; called without a turn, others wait."""
+        with suppress(StorageError):  # logged where the directory went offline
+            self._hosting.sync()
+
     def save_stopped(self) -> None:
         """Writes what the files that list all partitions say of those that were deleted."""
         with suppress(StorageError):  # logged where the directory went offline

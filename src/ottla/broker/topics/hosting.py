@@ -19,6 +19,7 @@ from ottla.broker.topics.topic_store import TopicStore
 from ottla.broker.topics.topics import Topic
 from ottla.metadata.deciding.topic_rules import check_name
 from ottla.metadata.image import NO_PARTITION, TopicImage
+from ottla.storage.directory.log_directory import LogDirectory
 
 
 class Hosting:
@@ -31,6 +32,8 @@ class Hosting:
         self._hosting = OneAtATime()
         self._stopped: dict[TopicPartition, None] = {}
         """Deleted partitions that the checkpoints may still name."""
+        self._renamed: dict[LogDirectory, None] = {}
+        """Directories in which the names of stopped partitions are not durable yet."""
 
     def host(self, key: TopicPartition, topic_id: Uuid, overrides: Mapping[str, str]) -> Partition:
         """Returns the partition; creates it, and its topic, durably if they are missing.
@@ -141,14 +144,25 @@ class Hosting:
             if is_stray:
                 self._logs.set_aside(directory, key)
             else:
-                self._logs.delete(directory, [key])
+                self._logs.delete(directory, [key], is_synced=False)
             self._stopped[key] = None
+            self._renamed[directory] = None
+
+    def sync(self) -> None:
+        """Makes the names of stopped partitions durable; in a turn others have theirs meanwhile.
+
+        Raises `StorageError`.
+        """
+        renamed, self._renamed = self._renamed, {}
+        for directory in renamed:
+            directory.sync_names()
 
     def save(self) -> None:
         """Writes what the stopped partitions change in the checkpoints; once for many.
 
         Raises `StorageError`.
         """
+        self.sync()
         if not self._stopped:
             return
         stopped, self._stopped = self._stopped, {}

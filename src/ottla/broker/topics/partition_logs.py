@@ -120,12 +120,14 @@ class PartitionLogs:
         for part in parts_in_turns(keys, LOGS_DELETED_PER_TURN):
             self.delete(directory, part)
 
-    def delete(self, directory: LogDirectory, keys: Sequence[TopicPartition]) -> None:
-        """Deletes partitions of a directory."""
+    def delete(
+        self, directory: LogDirectory, keys: Sequence[TopicPartition], *, is_synced: bool = True
+    ) -> None:
+        """Deletes partitions of a directory; `is_synced` as in `LogDirectory.delete_logs`."""
         for key in keys:
             self._removals.before_delete(key)
         logs = [directory.logs[key] for key in keys]
-        for log, path in zip(logs, directory.delete_logs(keys), strict=True):
+        for log, path in zip(logs, directory.delete_logs(keys, is_synced=is_synced), strict=True):
             self._removals.add(directory, path, log)
 
     def set_aside(self, directory: LogDirectory, key: TopicPartition) -> None:

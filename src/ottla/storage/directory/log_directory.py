@@ -233,7 +233,7 @@ class LogDirectory:
 
     @touches_disk
     def sync_names(self) -> None:
-        """Makes created partition directories durable."""
+        """Makes created and renamed partition directories durable."""
         aside(lambda: self._file_system.sync_directory(self.path))
 
     @touches_disk
@@ -268,25 +268,30 @@ class LogDirectory:
         return self._put_away([key], lambda one: delete_directory_name(*one, unique_id))[0]
 
     @changes_files
-    def delete_logs(self, keys: Sequence[TopicPartition]) -> list[str]:
+    def delete_logs(self, keys: Sequence[TopicPartition], *, is_synced: bool = True) -> list[str]:
         """Renames partition directories to `-delete`; returns the paths for `remove_deleted`.
 
-        The files stay open, since responses may still be sent from them; the caller closes them.
+        The files stay open, since responses may still be sent from them; the caller closes them. It
+        may pass `is_synced=False` and call `sync_names` later.
         """
         new_id = self._options.new_id
-        return self._put_away(keys, lambda one: delete_directory_name(*one, new_id()))
+        return self._put_away(keys, lambda one: delete_directory_name(*one, new_id()), is_synced)
 
     @changes_files
     def set_aside(self, key: TopicPartition) -> str:
         """Closes a log that belongs to no topic here, and renames its directory to `-stray`, as
-        which it is kept; returns the path.
+        which it is kept; returns the path. The caller calls `sync_names` later.
         """
         new_id = self._options.new_id
         self.logs[key].maintenance.close()
-        return self._put_away([key], lambda one: stray_directory_name(*one, new_id()))[0]
+        names = [key]
+        return self._put_away(names, lambda one: stray_directory_name(*one, new_id()), False)[0]
 
     def _put_away(
-        self, keys: Sequence[TopicPartition], name_of: Callable[[TopicPartition], str]
+        self,
+        keys: Sequence[TopicPartition],
+        name_of: Callable[[TopicPartition], str],
+        is_synced: bool = True,
     ) -> list[str]:
         paths = []
         for key in keys:
@@ -297,7 +302,8 @@ class LogDirectory:
             log.maintenance.renamed(path)
             del self.logs[key]
             paths.append(path)
-        self._file_system.sync_directory(self.path)
+        if is_synced:
+            self._file_system.sync_directory(self.path)
         self._forget(keys)
         return paths
 

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,7 @@ from ottla.metadata.records import AccessControlEntryRecord
 from ottla.quorum.messages import Known
 from ottla.testing import FakeFileSystem
 from ottla.testing.clock import FakeClock
+from ottla.testing.recording import IoCall, IoKind, RecordingFileSystem
 from tests.support.brokers import id_of
 from tests.support.patience import wait_until
 from tests.support.replicated_brokers import replicas_of
@@ -49,6 +51,11 @@ class NotingLock:
         self._broker = broker
         self._lock = threading.RLock()
         self.roles: list[int] = []
+
+    @property
+    def is_held(self) -> bool:
+        """By the thread that asks."""
+        return self._lock._is_owned()  # type: ignore[attr-defined,no-any-return]
 
     def __enter__(self) -> None:
         self._lock.acquire()
@@ -239,3 +246,45 @@ def test_an_image_that_cannot_be_applied_is_tried_again(
     assert [one.message for one in caplog.records if one.levelname == "ERROR"] == [
         "could not apply the cluster's metadata; it is tried again"
     ], "of a failure that lasts people are told once"
+
+
+class Syncs(RecordingFileSystem):
+    """Notes for each sync of the names in the log directory whether the broker's lock is held."""
+
+    brokers_lock: NotingLock | None = None
+
+    def __init__(self) -> None:
+        super().__init__(FakeFileSystem())
+        self.held: list[bool] = []
+
+    def perform(
+        self, call: IoCall, deed: Callable[[], Any], fall_short: Callable[[], None] | None = None
+    ) -> Any:
+        if (
+            call.kind is IoKind.SYNC_DIRECTORY
+            and call.path == "/d"
+            and self.brokers_lock is not None
+        ):
+            self.held.append(self.brokers_lock.is_held)
+        return deed()
+
+
+def test_nobody_waits_while_the_names_of_deleted_partitions_are_synced() -> None:
+    images, files = ScriptedImages(), Syncs()
+    broker = open_quorum_member(files)
+    publishing = Publishing(broker)
+    images.create("orders", 70, *[(1,)] * 9)
+    newest = images.register(1, fenced=False)
+    replicas_of(broker).registered(newest.brokers[1].epoch)
+    with running(publishing):
+        publishing.publish(newest)
+        wait_until(lambda: publishing.applied)
+        files.brokers_lock = publishing.lock
+        gone = images.delete(70)
+        publishing.publish(gone)
+        wait_until(lambda: publishing.applied[-1] == gone.end_offset)
+        files.brokers_lock = None
+    assert not list(broker.topics)
+    assert len(files.held) >= 2
+    # One write of the checkpoints for all of them follows.
+    assert not any(files.held[:2])
