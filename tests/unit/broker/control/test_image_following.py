@@ -238,7 +238,7 @@ def test_replicas_are_assumed_in_steps_between_which_others_have_their_turn() ->
     with with_others_in_between(lambda: seen.append(len(member.roles()))):
         member.show(image)
     assert seen[0] == count
-    assert {before - after for before, after in pairwise([*seen, 0])} == {0, 1}
+    assert {before - after for before, after in pairwise([*seen, 0])} == {0, 4}
 
 
 def test_many_rules_are_applied_in_steps_and_denials_first() -> None:
