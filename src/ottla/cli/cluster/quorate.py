@@ -103,7 +103,7 @@ def quorum_settings(cluster: "LocalCluster", one: "LocalBroker") -> Mapping[str,
         "controller.listener.names": CONTROLLER,
         "controller.quorum.bootstrap.servers": ",".join(controllers),
         # All of them begin together on one machine, and none waits for others to come.
-        "controller.quorum.election.timeout.ms": "400",
+        "controller.quorum.election.timeout.ms": "200",
         "controller.quorum.auto.join.enable": "true" if one.controller_port else "false",
         "listeners": ",".join(listeners),
     }
