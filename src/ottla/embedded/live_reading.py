@@ -43,6 +43,9 @@ def regions(log: "Log", place: TopicPartition, offset: int, end: int) -> Iterato
     while offset < end:
         in_tier = None
         with log.looking() as broker:
+            # As after a fetch: a read may open more segments than a process may have open files.
+            if broker.open_files.is_over:
+                broker.open_files.give_back()
             topic = log.find_topic(place.topic)
             topic_id = topic_id or topic.topic_id
             if topic.topic_id != topic_id:

@@ -298,3 +298,17 @@ def test_many_records_of_all_sizes_come_back_in_order(tmp_path: Path, has_keys: 
     assert [one.offset for one in found] == list(range(len(values) + 2))
     # Nothing looks at batches of the log's own making when they are appended.
     assert check(OsFileSystem(), str(tmp_path), deep=True).is_sound
+
+
+def test_a_log_of_more_segments_than_open_files_is_opened_and_scanned(tmp_path: Path) -> None:
+    with ottla.open(tmp_path) as log:
+        log.create_topic("orders")
+        for number in range(40):
+            log.append("orders", b"%d" % number)
+            log.broker.topics.partition("orders", 0).log.writer.roll(1_700_000_000_000)
+    with ottla.open(tmp_path) as log:
+        files = log.broker.open_files
+        assert files.count < 10
+        files.limit = 20
+        assert [one.value for one in log.scan("orders")] == [b"%d" % one for one in range(40)]
+        assert files.count < 30

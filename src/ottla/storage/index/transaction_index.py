@@ -140,7 +140,7 @@ class TransactionIndex(IndexFile):
 
     def let_go(self) -> None:
         """Closes the file unless it must be synced; see `LogFile`."""
-        if not self._is_unsynced:
+        if not self._is_unsynced and self._file is not None:
             self.close()
 
     def close(self) -> None:

@@ -41,6 +41,8 @@ def name_missing_between(segments: Segments, losses: KnownLosses, recorded_start
             end = before.next_offset()
         except CorruptionError:
             continue  # damage, which reads report
+        finally:
+            before.let_go_at_once()  # Of ten thousand a process cannot have all files open.
         gap = max(end, recorded_start), segment.base_offset
         found = losses.before(segment.log.path, 0, gap)
         if found is not None:

@@ -159,6 +159,15 @@ def test_one_that_has_no_file_can_be_renamed_and_deleted(disk: FakeFileSystem) -
     assert index.path == "other"
 
 
+def test_one_that_has_no_file_is_looked_for_once(disk: FakeFileSystem) -> None:
+    index = index_on(disk, "other.txnindex")
+    assert index.collect(0, 10) == ([], False)
+    index.let_go()
+    assert index.is_known_absent
+    index.append(aborted(0, 9, 10))
+    assert not index.is_known_absent
+
+
 def test_a_cut_entry_fails_the_sanity_check_and_is_overwritten(
     disk: FakeFileSystem, index: TransactionIndex, three: list[AbortedTransaction]
 ) -> None:
