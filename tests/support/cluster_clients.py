@@ -101,6 +101,9 @@ def produce_by_kafka_python(client: Client, partitions: int) -> None:
         delivery_timeout_ms=MESSAGE_TIMEOUT_MS,
         request_timeout_ms=3000,
         reconnect_backoff_max_ms=500,
+        # It knows the brokers that were up when it asked last: where that was one, which then is
+        # paused, it waits for it.
+        metadata_max_age_ms=1000,
     )
 
     def send(partition: int, value: str) -> WaitForOffset:

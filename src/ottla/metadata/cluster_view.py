@@ -84,9 +84,9 @@ class ClusterView(Protocol):
         """`None` for who asks over a listener of the broker."""
 
     def nodes(self, reach: Reach, *, with_fenced: bool = False) -> list[Node]:
-        """The brokers that the client can reach, in order of their ids; fenced ones are not up.
+        """The brokers that the client can reach, in order of their ids, and never none.
 
-        This one if there is no other: it has been asked.
+        Fenced ones are not up, and shown `with_fenced` or where nobody else is.
         """
 
     def node(self, node_id: int, reach: Reach) -> Node | None: ...

@@ -78,21 +78,18 @@ class ImageView:
         return None
 
     def nodes(self, reach: Reach, *, with_fenced: bool = False) -> list[Node]:
-        known = self._known.image.brokers
-        found = (
-            self._node(one, known[one], reach)
-            for one in sorted(known)
-            if with_fenced or not known[one].is_fenced
-        )
-        return [one for one in found if one is not None] or [self._own_node(reach)]
-
-    def _own_node(self, reach: Reach) -> Node:
-        """For clients that would be told of nobody, as where all brokers start at once and are
-        fenced: librdkafka forgets all it knows then, and never asks again. Kafka tells of nobody.
+        """Where all brokers have started at once and are fenced, all are shown: librdkafka, told of
+        nobody as by Kafka, forgets all that it knows and never asks again.
         """
-        known = self._known.image.brokers.get(self._node_id)
-        node = None if known is None else self._node(self._node_id, known, reach)
-        return node or Node(self._node_id, *reach.address)
+        known = self._known.image.brokers
+        all_nodes = [
+            node
+            for one in sorted(known)
+            if (node := self._node(one, known[one], reach)) is not None
+        ]
+        up = [one for one in all_nodes if not one.is_fenced]
+        found = all_nodes if with_fenced else up or all_nodes
+        return found or [Node(self._node_id, *reach.address)]
 
     def node(self, node_id: int, reach: Reach) -> Node | None:
         known = self._known.image.brokers.get(node_id)

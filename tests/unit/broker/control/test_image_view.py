@@ -58,7 +58,7 @@ def test_the_image_of_a_broker_alone_follows_each_change_of_a_topic() -> None:
     assert (shown(broker), image.topics["t"].partition_count) == ([], 2)
 
 
-def test_a_broker_tells_of_itself_where_no_broker_is_up() -> None:
+def test_clients_are_told_of_fenced_brokers_where_none_is_up() -> None:
     broker = open_broker(disk("/d"), broker_rack="here")
     mine = broker.image_store.image.brokers[1]
     endpoint = Endpoint(listener="OUTSIDE", host="other", port=9092, security_protocol="PLAINTEXT")
@@ -72,7 +72,8 @@ def test_a_broker_tells_of_itself_where_no_broker_is_up() -> None:
     fenced = replace(mine, is_fenced=True)
     assert nodes() == [Node(1, "me", 9092)]
     assert nodes(_1=fenced, _2=replace(other, is_fenced=True)) == [
-        Node(1, "me", 9092, "here", is_fenced=True)
+        Node(1, "me", 9092, "here", is_fenced=True),
+        Node(2, "other", 9092, "here", is_fenced=True),
     ]
     assert nodes(_1=fenced, _2=other) == [Node(2, "other", 9092, "here")]
 
