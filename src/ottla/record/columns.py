@@ -7,13 +7,14 @@ called. Kafka has no counterpart.
 """
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.base.files import Buffer
 from ottla.base.values import dataclass
+from ottla.record import walk
 from ottla.record.batch import (
     Batch,
     RecordBatch,
@@ -278,9 +279,10 @@ def _columns(
 
     from ottla.record.scan import RecordScan
 
-    scan = RecordScan.begin(buffer, payloads)
-    found = _places(headers, scan, selection)
+    is_cut = not headers.are_within(selection.start_offset, selection.end_offset)
     names = set(selection.schema.names)
+    scan = RecordScan.begin(buffer, payloads, _wanted(names | {"offset"} if is_cut else names))
+    found = _places(headers, scan, selection, is_cut)
     source = pa.py_buffer(buffer)
     # Fields are read in order; those after the last requested one are not read.
     if names & {"key", "value", "headers"}:
@@ -300,7 +302,22 @@ def _columns(
     return pa.RecordBatch.from_arrays(columns, schema=selection.schema)
 
 
-def _places(headers: "BatchHeaders", scan: "RecordScan", selection: Selection) -> dict[str, Any]:
+def _wanted(names: Collection[str]) -> int:
+    """What to find in records for these columns, as bits of `walk`."""
+    columns = {
+        "offset": (walk.OFFSET_DELTA,),
+        "timestamp_ms": (walk.TIMESTAMP_DELTA,),
+        "timestamp_type": (walk.OFFSET_DELTA,),
+        "key": (walk.KEY_START, walk.KEY_END),
+        "value": (walk.VALUE_START, walk.VALUE_END),
+        "headers": (walk.VALUE_START, walk.VALUE_END, walk.END),
+    }
+    return sum({1 << one for name in names for one in columns.get(name, ())})
+
+
+def _places(
+    headers: "BatchHeaders", scan: "RecordScan", selection: Selection, is_cut: bool
+) -> dict[str, Any]:
     """Offset, timestamp and timestamp type of each record as far as selected, and the offset if the
     range cuts a batch; drops the rows outside the range.
     """
@@ -317,7 +334,6 @@ def _places(headers: "BatchHeaders", scan: "RecordScan", selection: Selection) -
             append_time_ms = headers.of_each_record(headers.max_timestamp_ms)
             timestamp_ms = np.where(is_append_time, append_time_ms, timestamp_ms)
         found["timestamp_ms"] = timestamp_ms
-    is_cut = not headers.are_within(selection.start_offset, selection.end_offset)
     if not is_cut and "offset" not in names:
         return found
     offset = offset_delta + headers.of_each_record(headers.base_offset)

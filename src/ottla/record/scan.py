@@ -107,10 +107,11 @@ class RecordScan:
     end: Positions
 
     @staticmethod
-    def begin(buffer: Buffer, payloads: Payloads) -> "RecordScan":
+    def begin(buffer: Buffer, payloads: Payloads, wanted: int = walk.ALL_COLUMNS) -> "RecordScan":
+        """`wanted` are columns of `walk`, as bits; others may be left out."""
         data = np.frombuffer(buffer, dtype=np.uint8)
         if walk.IS_COMPILED:
-            return _CompiledScan.of(data, payloads)
+            return _CompiledScan.of(data, payloads, wanted)
         start, end = _follow_sizes(data, payloads)
         position = read_varints(data, start, MAX_VARINT_SIZE)[1]
         return RecordScan(data, start, position, end)
@@ -167,36 +168,52 @@ class RecordScan:
 class _CompiledScan(RecordScan):
     """A scan whose fields were all found in one compiled loop."""
 
-    columns: Positions
+    columns: list[Positions]
+    """By column of `walk`; those that are not wanted are empty."""
     _next: int = walk.KEY_START
 
     @classmethod
-    def of(cls, data: Data, payloads: Payloads) -> "_CompiledScan":
+    def of(cls, data: Data, payloads: Payloads, wanted: int) -> "_CompiledScan":
         _check_counts(payloads)
         found, reason = walk.find_all_fields(
-            data.data,
+            *_bytes_of(data),
             payloads.start.tolist(),
             payloads.end.tolist(),
             payloads.record_count.tolist(),
+            wanted,
         )
         if reason:
             raise InvalidBatchError(REASONS[reason])
-        columns = np.frombuffer(memoryview(found), np.int64).reshape(walk.COLUMN_COUNT, -1)
+        rows = iter(np.frombuffer(memoryview(found), np.int64).reshape(wanted.bit_count(), -1))
+        columns = [next(rows) if wanted >> one & 1 else _UNREAD for one in range(walk.COLUMN_COUNT)]
         return cls(data, columns[walk.START], columns[walk.END], columns[walk.END], columns)
 
     def deltas(self) -> tuple[Positions, Positions]:
         return self.columns[walk.TIMESTAMP_DELTA], self.columns[walk.OFFSET_DELTA]
 
     def keep(self, rows: NDArray[np.bool_]) -> None:
-        RecordScan.keep(self, rows)
-        self.columns = self.columns[:, rows]
+        self.columns = [one[rows] if len(one) else one for one in self.columns]
+        self.start, self.end = self.columns[walk.START], self.columns[walk.END]
 
     def fields(self) -> Fields:
         start, end = self.columns[self._next : self._next + 2]
         self._next += 2
         self.position = end
         is_null = start < 0
-        return Fields(start=np.where(is_null, end, start), end=end, is_null=is_null)
+        if is_null.any():
+            start = np.where(is_null, end, start)
+        return Fields(start=start, end=end, is_null=is_null)
+
+
+_UNREAD: Final = np.empty(0, np.int64)
+
+
+def _bytes_of(data: Data) -> tuple[Buffer, int]:
+    """The bytes that an array is a part of, and where it begins in them; or its own view."""
+    whole = data.base.obj if isinstance(data.base, memoryview) else data.base
+    if not isinstance(whole, bytes) or not whole:
+        return data.data, 0
+    return whole, data.ctypes.data - np.frombuffer(whole, np.uint8).ctypes.data
 
 
 def read_varints(data: Data, position: Positions, max_size: int) -> tuple[Positions, Positions]:

@@ -66,6 +66,9 @@ END: Final = 7
 COLUMN_COUNT: Final = 8
 """The number of columns of `find_fields`, whose indexes are above."""
 
+ALL_COLUMNS: Final = 0xFF
+"""All of them, as bits."""
+
 NEAR_MS: Final = 1 << 62
 """A base timestamp up to this is so far from the limits of int64 that common deltas cannot
 overflow."""
@@ -131,25 +134,36 @@ def record_ends(data: bytes, start: int, count: int) -> list[int]:
     return ends
 
 
-def new_columns(count: "i64") -> "vec[i64]":
-    """Memory for the result of `find_fields` for `count` records."""
-    return vec[i64]([0] * (COLUMN_COUNT * count))
+def new_columns(count: "i64", width: "i64" = COLUMN_COUNT) -> "vec[i64]":
+    """Memory for the result of `find_fields` for `count` records, in `width` columns."""
+    return vec[i64]([0] * (width * count))
 
 
 def find_all_fields(
-    buffer: Buffer, starts: list[int], ends: list[int], counts: list[int]
+    buffer: Buffer,
+    origin: "i64",
+    starts: list[int],
+    ends: list[int],
+    counts: list[int],
+    wanted: "i64",
 ) -> "tuple[vec[i64], i64]":
-    """The columns of the records of several payloads, and 0 or the reason of an error.
+    """The wanted columns of the records of several payloads, and 0 or the reason of an error.
 
-    Only works if compiled. The payloads are copied piece by piece to bytes, the fastest type to
-    read.
+    Only works if compiled. Positions count from `origin` in the buffer. A buffer that is not bytes,
+    the fastest type to read, is copied to bytes piece by piece.
     """
     total: i64 = sum(counts)
-    found = new_columns(total)
+    width: i64 = 0
+    for column in range(COLUMN_COUNT):
+        width += wanted >> column & 1
+    found = new_columns(total, width)
     row: i64 = 0
     data = b""
-    data_start: i64 = 0
-    data_end: i64 = -1
+    data_start: i64 = -origin
+    data_end: i64 = -1 - origin
+    if isinstance(buffer, bytes):
+        data = buffer
+        data_end = len(data) - origin
     for number in range(len(counts)):
         start: i64 = starts[number]
         end: i64 = ends[number]
@@ -157,9 +171,9 @@ def find_all_fields(
         if end > data_end:
             data_start = start
             data_end = max(end, start + PIECE_SIZE)
-            data = bytes(buffer[data_start:data_end])
+            data = bytes(buffer[data_start + origin : data_end + origin])
         span: tuple[i64, i64] = (start - data_start, end - data_start)
-        reason = find_fields(data, span, count, data_start, row, found)
+        reason = find_fields(data, span, count, data_start, (row, total, wanted), found)
         if reason:
             return found, reason
         row += count
@@ -167,15 +181,21 @@ def find_all_fields(
 
 
 def find_fields(
-    data: bytes, span: "tuple[i64, i64]", count: "i64", shift: "i64", row: "i64", found: "vec[i64]"
+    data: bytes,
+    span: "tuple[i64, i64]",
+    count: "i64",
+    shift: "i64",
+    place: "tuple[i64, i64, i64]",
+    found: "vec[i64]",
 ) -> "i64":
     """Writes the positions of the fields of `count` records in a span of `data` to columns.
 
-    The first record is written to row `row` of `found`. A null field starts at -1. `shift` is added
-    to each position. Returns 0, or the reason of an error.
+    `place` is the row of `found` for the first record, the number of its rows, and the wanted
+    columns as bits. Fields after the last wanted one are skipped, and not checked. A null field
+    starts at -1. `shift` is added to each position. Returns 0, or the reason of an error.
     """
     try:
-        return _find(data, span, count, shift, row, found)
+        return _find(data, span, count, shift, place, found)
     except IndexError:
         return CUT_SHORT
     except ValueError:
@@ -183,67 +203,80 @@ def find_fields(
 
 
 def _find(
-    data: bytes, span: "tuple[i64, i64]", count: "i64", shift: "i64", row: "i64", found: "vec[i64]"
+    data: bytes,
+    span: "tuple[i64, i64]",
+    count: "i64",
+    shift: "i64",
+    place: "tuple[i64, i64, i64]",
+    found: "vec[i64]",
 ) -> "i64":
-    total: i64 = len(found) // COLUMN_COUNT
     position, stop = span
+    row, total, wanted = place
     until = row + count
+    field_count: i64 = 0
+    if wanted >> VALUE_START:
+        field_count = 2
+    elif wanted >> KEY_START:
+        field_count = 1
     while row < until:
-        found[row] = position + shift
+        slot = row
+        if wanted >> START & 1:
+            found[slot] = position + shift
+            slot += total
         size: i64 = data[position]
         position += 1
         if size > 0x7F:
-            more: i64 = data[position]
-            position += 1
-            size += (more - 1) << 7
-            if more > 0x7F:
-                size, position = _unsigned(data, position - 2, INT32_SIZE)
+            size, position = _longer(data, position, size, INT32_SIZE)
         end = position + (size >> 1)
         if size & 1 or end > stop:
             return DISAGREES if size & 1 else CUT_SHORT
         delta: i64 = data[position + 1]  # after the attributes, which are unused
         position += 2
         if delta > 0x7F:
-            more = data[position]
-            position += 1
-            delta += (more - 1) << 7
-            if more > 0x7F:
-                delta, position = _unsigned(data, position - 2, INT64_SIZE)
-        slot = row + total
-        found[slot] = ((delta >> 1) & 0x7FFFFFFFFFFFFFFF) ^ -(delta & 1)
+            delta, position = _longer(data, position, delta, INT64_SIZE)
+        if wanted >> TIMESTAMP_DELTA & 1:
+            found[slot] = ((delta >> 1) & 0x7FFFFFFFFFFFFFFF) ^ -(delta & 1)
+            slot += total
         offset: i64 = data[position]
         position += 1
         if offset > 0x7F:
-            more = data[position]
-            position += 1
-            offset += (more - 1) << 7
-            if more > 0x7F:
-                offset, position = _unsigned(data, position - 2, INT32_SIZE)
-        slot += total
-        found[slot] = (offset >> 1) ^ -(offset & 1)
-        for _ in range(2):  # key and value
+            offset, position = _longer(data, position, offset, INT32_SIZE)
+        if wanted >> OFFSET_DELTA & 1:
+            found[slot] = (offset >> 1) ^ -(offset & 1)
+            slot += total
+        bits = wanted >> KEY_START
+        for _ in range(field_count):  # key and value
             size = data[position]
             position += 1
             if size > 0x7F:
-                more = data[position]
-                position += 1
-                size += (more - 1) << 7
-                if more > 0x7F:
-                    size, position = _unsigned(data, position - 2, INT32_SIZE)
-            slot += total
+                size, position = _longer(data, position, size, INT32_SIZE)
+            begin = position + shift
             if size & 1:
-                found[slot] = -1
+                begin = -1
             else:
-                found[slot] = position + shift
                 position += size >> 1
-            slot += total
-            found[slot] = position + shift
+            if bits & 1:
+                found[slot] = begin
+                slot += total
+            if bits & 2:
+                found[slot] = position + shift
+                slot += total
+            bits >>= 2
         if position > end:
             return CUT_SHORT
-        found[slot + total] = end + shift
+        if wanted >> END & 1:
+            found[slot] = end + shift
         position = end
         row += 1
     return 0 if position == stop else DISAGREES
+
+
+def _longer(data: bytes, position: "i64", first: "i64", max_size: "i64") -> "tuple[i64, i64]":
+    """A number of several bytes, whose first was before a position, and its end."""
+    more: i64 = data[position]
+    if more > 0x7F:
+        return _unsigned(data, position - 1, max_size)
+    return first + ((more - 1) << 7), position + 1
 
 
 def _unsigned(data: bytes, position: "i64", max_size: "i64") -> "tuple[i64, i64]":

@@ -156,3 +156,14 @@ def test_what_is_scanned_at_once_is_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     assert sizes(5, 10_000, max_rows=1) == [1] * 12
     assert sizes(1, 10_000) == [2] * 6
     assert sizes(5, 1) == [2] * 6
+
+
+@pytest.mark.parametrize("name", columns.COLUMNS)
+def test_a_column_alone_is_what_it_is_beside_the_others(name: str) -> None:
+    """In bytes, of which the batches are a part, and in memory that may be written."""
+    region = batch_of(b"a", None, b"c" * 9000) + batch_of(b"d")
+    expected = columns.decode_columns(region).column(name).to_pylist()
+    assert len(expected) == 4
+    inside = memoryview(b"before" + bytes(region) + b"after")[6:-5]
+    for buffer in (bytes(region), inside, bytearray(region)):
+        assert columns.decode_columns(buffer, (name,)).column(0).to_pylist() == expected

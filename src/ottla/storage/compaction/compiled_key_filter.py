@@ -15,6 +15,7 @@ from ottla.record.batch import Batch, InvalidBatchError, RecordBatch
 from ottla.record.legacy import read_legacy_records
 from ottla.record.record import Record, unpacked_payload
 from ottla.record.walk import (
+    ALL_COLUMNS,
     END,
     KEY_END,
     KEY_START,
@@ -73,7 +74,8 @@ class _Rows:
         if not 0 <= MIN_RECORD_SIZE * batch.record_count <= len(data):
             raise InvalidBatchError("a batch has more records than fit into it")
         self._begin(data, batch.base_offset, batch.record_count)
-        reason = find_fields(data, (0, len(data)), self.count, 0, 0, self.columns)
+        place = (0, self.width, ALL_COLUMNS)
+        reason = find_fields(data, (0, len(data)), self.count, 0, place, self.columns)
         if reason:
             raise InvalidBatchError(f"a batch has a record that is wrong: {REASONS[reason]}")
 
