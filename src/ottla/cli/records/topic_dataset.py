@@ -106,10 +106,12 @@ class Scan:
 
 
 def schema_with(texts: Collection[str]) -> pa.Schema:
-    """The columns of a topic, some of them as text instead of bytes."""
-    return pa.schema(
-        [one.with_type(pa.string()) if one.name in texts else one for one in export_schema()]
-    )
+    """The columns of a topic, some of them as text instead of bytes.
+
+    `offset` is the first, since DuckDB reads the first one to count rows.
+    """
+    columns = sorted(export_schema(), key=lambda one: one.name != "offset")
+    return pa.schema([one.with_type(pa.string()) if one.name in texts else one for one in columns])
 
 
 def as_text(values: pa.Array) -> pa.Array:

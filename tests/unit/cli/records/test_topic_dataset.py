@@ -132,6 +132,11 @@ def test_columns_that_no_query_names_are_not_decoded(directory: str) -> None:
     assert (found, source.columns) == ([(999, 0)], {"offset"})
 
 
+def test_rows_are_counted_by_their_offsets_alone(directory: str) -> None:
+    found, source = asked(directory, "select count(*) from orders")
+    assert (found, source.columns) == ([(3 * COUNT,)], {"offset"})
+
+
 def test_a_topic_may_be_read_twice(directory: str) -> None:
     query = (
         "select count(*) from orders a join orders b on a.offset = b.offset "
