@@ -29,6 +29,7 @@ from ottla.storage.files.filenames import (
     CLUSTER_METADATA_DIRECTORY,
     LOCK,
     META_PROPERTIES,
+    METADATA_MARK,
 )
 from ottla.storage.files.meta_properties import (
     MetaProperties,
@@ -99,6 +100,23 @@ def format_directories(
     return found
 
 
+def begin_as_first_voter(
+    path: str, file_system: FileSystem, own: Voter, records: Sequence[VersionedRecord], now_ms: int
+) -> None:
+    """Gives the directory of a broker by itself that has no metadata log yet, since nothing was
+    asked of it, its first records and its voter; without one nobody would lead.
+
+    Leaves what was formatted or has a log as it is. Raises `UserError` for a directory that is in
+    use, and `OSError`.
+    """
+    names = names_in(file_system, path) or []
+    if BOOTSTRAP_CHECKPOINT in names or METADATA_MARK in names:
+        return
+    if _has_no_log(path, file_system, names):
+        _check_idle(path, file_system, "stop it first")
+        _write_begin(path, file_system, now_ms, VoterSet.of([own]), records)
+
+
 def _voters(options: FormatOptions) -> VoterSet | None:
     if options.standalone is None:
         return options.voters
@@ -144,18 +162,29 @@ def _known(path: str, file_system: FileSystem, options: FormatOptions) -> MetaPr
 
 
 def _check_unused(path: str, file_system: FileSystem, names: Sequence[str]) -> None:
-    if file_system.lock_holder(join(path, LOCK)) is not None:
-        raise refuse_in_use(file_system, path, "stop it, or name another directory")
+    _check_idle(path, file_system, "stop it, or name another directory")
     strangers = [one for one in names if one not in LEFT_OVERS and not one.endswith(".tmp")]
-    if CLUSTER_METADATA_DIRECTORY in strangers:
-        inside = file_system.list(metadata_folder(path))
-        if all(one.removesuffix(".tmp") == snapshot_name(BOOTSTRAP_SNAPSHOT) for one in inside):
-            strangers.remove(CLUSTER_METADATA_DIRECTORY)
+    if CLUSTER_METADATA_DIRECTORY in strangers and _has_no_log(path, file_system, names):
+        strangers.remove(CLUSTER_METADATA_DIRECTORY)
     if strangers:
         raise UserError(
             f"{path} has no {META_PROPERTIES}, but holds {', '.join(strangers[:3])}; name an empty "
             "or a new directory"
         )
+
+
+def _check_idle(path: str, file_system: FileSystem, mend: str) -> None:
+    if file_system.lock_holder(join(path, LOCK)) is not None:
+        raise refuse_in_use(file_system, path, mend)
+
+
+def _has_no_log(path: str, file_system: FileSystem, names: Sequence[str]) -> bool:
+    """Whether there is nothing of a metadata log but what a format begins it with."""
+    if CLUSTER_METADATA_DIRECTORY not in names:
+        return True
+    first = snapshot_name(BOOTSTRAP_SNAPSHOT)
+    inside = file_system.list(metadata_folder(path))
+    return all(one.removesuffix(".tmp") == first for one in inside)
 
 
 # Files
@@ -169,13 +198,22 @@ def _format(
     voters: VoterSet | None,
 ) -> None:
     make_durable_directory(file_system, path)
-    bootstrap = snapshot_parts(options.records, epoch=0, now_ms=options.now_ms)
-    content = b"".join(bootstrap)
+    _write_begin(path, file_system, options.now_ms, voters, options.records)
+    write_meta_properties(file_system, join(path, META_PROPERTIES), identity, now_ms=options.now_ms)
+
+
+def _write_begin(
+    path: str,
+    file_system: FileSystem,
+    now_ms: int,
+    voters: VoterSet | None,
+    records: Sequence[VersionedRecord],
+) -> None:
+    if voters is not None:
+        _write_voters(path, file_system, now_ms, voters)
+    content = b"".join(snapshot_parts(records, epoch=0, now_ms=now_ms))
     # There may be credentials in it.
     replace_file(file_system, join(path, BOOTSTRAP_CHECKPOINT), content, is_secret=True)
-    if voters is not None:
-        _write_voters(path, file_system, options.now_ms, voters)
-    write_meta_properties(file_system, join(path, META_PROPERTIES), identity, now_ms=options.now_ms)
 
 
 def _write_voters(path: str, file_system: FileSystem, now_ms: int, voters: VoterSet) -> None:

@@ -28,10 +28,11 @@ from ottla.config.listeners import (
 from ottla.config.quorum import FIRST_NODE_ID
 from ottla.config.setting import SettingError
 from ottla.runtime.opening import InCluster, new_cluster_id, new_id, open_member
-from ottla.storage.files.meta_properties import first_properties
+from ottla.storage.files.meta_properties import first_properties, properties_of
 
 if TYPE_CHECKING:
     from ottla.cli.serve.tables import TableSource
+    from ottla.quorum.voters import Endpoint
     from ottla.server.network.listener import Server
 
 logger = logging.getLogger(__name__)
@@ -216,12 +217,47 @@ def _format_if_new(config: BrokerConfig, paths: Sequence[str], clock: Clock) -> 
     with suppress(CorruptionError):  # whoever opens the directories says so
         if first_properties(every, OsFileSystem()) is None:
             _format(config, paths, clock)
+        elif not config.controller_quorum_voters:
+            _begin(config, config.metadata_log_dir or paths[0], clock)
 
 
 def _format(config: BrokerConfig, paths: Sequence[str], clock: Clock) -> None:
     """Raises `UserError`."""
     from ottla.broker.metadata.formatting import FormatOptions, format_directories
     from ottla.metadata.deciding.features import feature_records, new_features
+
+    node_id = config.wanted_node_id
+    options = FormatOptions(
+        node_id=FIRST_NODE_ID if node_id is None else node_id,
+        cluster_id=new_cluster_id(),
+        records=feature_records(new_features()),
+        now_ms=clock.now_ms(),
+        new_id=new_id,
+        metadata_directory=config.metadata_log_dir,
+        standalone=_own_endpoint(config),
+    )
+    format_directories(paths, OsFileSystem(), options)
+
+
+def _begin(config: BrokerConfig, path: str, clock: Clock) -> None:
+    """A broker by itself that nothing was asked of has no metadata log; raises `UserError`."""
+    from ottla.broker.metadata.formatting import begin_as_first_voter
+    from ottla.metadata.deciding.features import feature_records, new_features
+    from ottla.quorum.voters import ReplicaKey, Voter
+
+    files = OsFileSystem()
+    try:
+        known = properties_of(files, path)
+        if known is None or known.node_id is None or known.directory_id is None:
+            return  # whoever opens the directories says what is wrong with it
+        own = Voter(ReplicaKey(known.node_id, known.directory_id), (_own_endpoint(config),))
+        begin_as_first_voter(path, files, own, feature_records(new_features()), clock.now_ms())
+    except OSError as error:
+        raise UserError(f"{error.filename or path}: {error.strerror}") from error
+
+
+def _own_endpoint(config: BrokerConfig) -> "Endpoint":
+    """Raises `UserError`."""
     from ottla.quorum.voters import Endpoint
 
     (listener, *_) = controller_listeners(config)
@@ -231,17 +267,7 @@ def _format(config: BrokerConfig, paths: Sequence[str], clock: Clock) -> None:
             f"listeners={','.join(config.listeners)}: {listener.name} needs a port, by which other "
             "controllers find this one"
         )
-    node_id = config.wanted_node_id
-    options = FormatOptions(
-        node_id=FIRST_NODE_ID if node_id is None else node_id,
-        cluster_id=new_cluster_id(),
-        records=feature_records(new_features()),
-        now_ms=clock.now_ms(),
-        new_id=new_id,
-        metadata_directory=config.metadata_log_dir,
-        standalone=Endpoint(listener.name, host, port),
-    )
-    format_directories(paths, OsFileSystem(), options)
+    return Endpoint(listener.name, host, port)
 
 
 def _together(name: str, text: str) -> SettingError:

@@ -12,6 +12,7 @@ from ottla.base.ids import Uuid, parse_uuid
 from ottla.broker.metadata.bootstrap import read_bootstrap
 from ottla.broker.metadata.formatting import (
     FormatOptions,
+    begin_as_first_voter,
     format_directories,
     parse_initial_controllers,
 )
@@ -20,7 +21,11 @@ from ottla.metadata.records import FeatureLevelRecord, UserScramCredentialRecord
 from ottla.quorum.election_state import ElectionState
 from ottla.quorum.voters import Endpoint, ReplicaKey, Voter, VoterSet
 from ottla.record.batch import iter_batches
-from ottla.storage.files.meta_properties import properties_of
+from ottla.storage.files.meta_properties import (
+    MetaProperties,
+    properties_of,
+    write_meta_properties,
+)
 from ottla.testing import CrashMode, FakeFileSystem
 from ottla.testing.crash_points import every_crash_point
 from tests.support import SHARED
@@ -220,6 +225,59 @@ def test_a_dynamic_quorum_begins_with_the_voters_of_its_directory() -> None:
     history = begun(files.crash(CrashMode.STRICT), VoterSet({})).opened.history
     assert history.kraft_version == 1
     assert [voter.key.directory_id for voter in history.voters] == [one.directory_id]
+
+
+OWN = Voter(ReplicaKey(101, id_of(5)), (CONTROLLER,))
+
+
+def begin(files: FileSystem) -> None:
+    begin_as_first_voter("/a", files, OWN, [level(33)], NOW_MS)
+
+
+def used_alone() -> FakeFileSystem:
+    """The directory of a broker by itself that nothing was asked of."""
+    files = disk("/", "/a")
+    own = MetaProperties(cluster_id=CLUSTER_ID, node_id=101, directory_id=id_of(5))
+    write_meta_properties(files, "/a/meta.properties", own, now_ms=NOW_MS)
+    return files
+
+
+def test_a_broker_by_itself_without_records_begins_as_the_only_voter() -> None:
+    files = used_alone()
+    begin(files)
+    files = files.crash(CrashMode.STRICT)
+    assert begun(files, VoterSet({})).opened.history.voters == VoterSet.of([OWN])
+    assert read_bootstrap(files, "/a") == [level(33)]
+
+
+def test_a_crash_leaves_a_directory_that_begins_as_the_only_voter_or_can() -> None:
+    def workload(files: FileSystem, _: list[str]) -> None:
+        begin(files)
+
+    for point in every_crash_point(workload, make_file_system=used_alone):
+        files = point.file_system
+        begin(files)
+        assert QuorumDirectory(files, "/a").opened.history.voters == VoterSet.of([OWN]), point
+        assert read_bootstrap(files, "/a") == [level(33)]
+
+
+def test_what_was_formatted_or_has_a_log_does_not_begin_again() -> None:
+    files = disk("/")
+    format_directories(["/a"], files, options())
+    used = used_alone()
+    QuorumDirectory(used, "/a", VoterSet.of([OWN])).opened.log.close()
+    for there in (files, used):
+        before = sorted(there.list("/a"))
+        begin(there)
+        assert sorted(there.list("/a")) == before
+
+
+def test_a_directory_in_use_does_not_begin() -> None:
+    files = used_alone()
+    assert files.lock("/a/.lock") is not None
+    with pytest.raises(UserError, match=r"^/a is in use.*; stop it first$"):
+        begin(files)
+    assert files.list("/a") == [".lock", "meta.properties"]
 
 
 def test_a_static_quorum_begins_with_the_voters_of_the_settings() -> None:
