@@ -120,6 +120,9 @@ class Replicas:
         self._before_effect = before_effect
         self.build_from_tier: Callable[[BuildFromTier], None] = self.built
         """Begins to build a partition's log from the remote tier; calls `built` afterwards."""
+        self.followed: Callable[[Iterable[TopicPartition]], None] = lambda _: None
+        """Called after `follow` with what an image says of replicas here, whether or not that could
+        be carried out."""
         self.config = config
         self.leader_quota = _quota(config, lambda: config().leader_replication_throttled_rate)
         self.follower_quota = _quota(config, lambda: config().follower_replication_throttled_rate)
@@ -258,6 +261,8 @@ class Replicas:
             self._write_out(order.orders)
             applied = self.manager.follow(order, at.monotonic_ms)
             self._carry_out(applied.effects)
+        if isinstance(order, LeaderAndIsr):
+            self.followed(order.orders)
         return applied
 
     def set_aside(self, place: TopicPartition) -> None:

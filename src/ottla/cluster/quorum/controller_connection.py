@@ -50,7 +50,7 @@ class Places(Protocol):
 
     def __bool__(self) -> bool: ...
 
-    def take_misplaced(self) -> Mapping[Replica, Uuid]:
+    def take_places(self) -> Mapping[Replica, Uuid | None]:
         """Called under the broker's lock, until there are none to look at."""
 
 
@@ -200,7 +200,7 @@ class ControllerConnection:
         """Tells the controller which directories replicas are in."""
         while self._parts.places:
             with self._parts.lock:
-                self._reports.add(self._parts.places.take_misplaced())
+                self._reports.add(self._parts.places.take_places())
         while (request := self._reports.next_request(*broker)) is not None:
             response = None
             try:

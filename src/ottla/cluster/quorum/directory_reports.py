@@ -40,8 +40,13 @@ class DirectoryReports:
     def __bool__(self) -> bool:
         return bool(self._unsent)
 
-    def add(self, places: Mapping[Replica, Uuid]) -> None:
-        self._unsent.update(places)
+    def add(self, places: Mapping[Replica, Uuid | None]) -> None:
+        """`None` is of a replica of which there is nothing to tell any more."""
+        for replica, directory in places.items():
+            if directory is None:
+                self._unsent.pop(replica, None)
+            else:
+                self._unsent[replica] = directory
 
     def next_request(self, broker_id: int, broker_epoch: int) -> AssignReplicasToDirsRequest | None:
         """The oldest reports, as many as one request may have; `None` if there is nothing to

@@ -389,7 +389,7 @@ class QuorumBroker:
 
     def _places_of(self, broker: Broker, replicas: Replicas) -> ReplicaPlaces:
         places = ReplicaPlaces(broker)
-        replicas.listeners.append(places)
+        replicas.followed = places.followed
         broker.log_jobs.moves.moved = places.moved
         return places
 

@@ -4,6 +4,7 @@ Used under the broker's lock. A move is told after it, where Kafka tells it befo
 counterparts: `AssignmentsManager`, `ReplicaAlterLogDirsThread.PromotionState`.
 """
 
+from collections.abc import Iterable
 from typing import Final, Protocol
 
 from ottla.base.ids import Uuid
@@ -29,7 +30,7 @@ class PlacedBroker(Protocol):
 
 
 class ReplicaPlaces:
-    """Listens to the broker's replicas, and to moves between its directories."""
+    """Is told of what images change, and of moves between the broker's directories."""
 
     def __init__(self, broker: PlacedBroker) -> None:
         self._broker = broker
@@ -39,28 +40,20 @@ class ReplicaPlaces:
         has_directories = self._broker.image_store.image.level >= FIRST_WITH_DIRECTORIES
         return has_directories and bool(self._to_look_at)
 
-    def became_leader(self, partition: TopicPartition, leader_epoch: int) -> None:
-        self._to_look_at[partition] = None
-
-    def became_follower(self, partition: TopicPartition, leader_epoch: int) -> None:
-        self._to_look_at[partition] = None
-
-    def stopped(self, partition: TopicPartition, *, delete: bool) -> None:
-        """One that is stopped since its directory has failed is still to be told."""
-        if delete:
-            self._to_look_at.pop(partition, None)
-
-    def high_watermark_moved(self, partition: Partition) -> None:
-        """It is where it was."""
+    def followed(self, partitions: Iterable[TopicPartition]) -> None:
+        """The image has changed them. Also what is led by nobody here is looked at: a directory may
+        fail once a log was made in it, and the controller only learns so where the replica is.
+        """
+        self._to_look_at.update(dict.fromkeys(partitions))
 
     def moved(self, partition: Partition) -> None:
         self._to_look_at[TopicPartition(partition.topic, partition.index)] = None
 
-    def take_misplaced(self) -> dict[Replica, Uuid]:
-        """Where replicas are that the metadata has elsewhere; to be asked again while there are
-        some to look at.
+    def take_places(self) -> dict[Replica, Uuid | None]:
+        """Where replicas are that the metadata has elsewhere, and `None` for those that are where
+        it has them; to be asked again while there are some to look at.
         """
-        found: dict[Replica, Uuid] = {}
+        found: dict[Replica, Uuid | None] = {}
         image = self._broker.image_store.image
         for place in list(self._to_look_at)[:LOOKED_AT_ONCE]:
             del self._to_look_at[place]
@@ -70,6 +63,6 @@ class ReplicaPlaces:
                 continue
             # Also in one that has failed meanwhile: only so the controller knows what has failed.
             directory_id = here.directory.directory_id
-            if directory_id not in (None, directory_of(known, self._broker.node_id)):
-                found[topic.topic_id, place.partition] = directory_id
+            is_there = directory_id == directory_of(known, self._broker.node_id)
+            found[topic.topic_id, place.partition] = None if is_there else directory_id
         return found

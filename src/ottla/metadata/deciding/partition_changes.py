@@ -133,7 +133,7 @@ class PartitionChanges:
 
     def _fields(self, old: PartitionImage, rules: _Rules, wanted: Wanted) -> dict[str, Any] | None:
         """What a record says of a partition; `None` if nothing changes."""
-        draft = _Draft(old, wanted, rules, lambda one: self._may_lead(old, one))
+        draft = _Draft(old, wanted, rules, lambda one: self._may_lead(old, wanted, one))
         draft.decide()
         fields = draft.fields()
         if self.image.level >= FIRST_WITH_DIRECTORIES:
@@ -192,10 +192,11 @@ class PartitionChanges:
             election=Election.UNCLEAN if is_unclean else Election.ONLINE,
         )
 
-    def _may_lead(self, partition: PartitionImage, broker: int) -> bool:
+    def _may_lead(self, old: PartitionImage, wanted: Wanted, broker: int) -> bool:
         if broker not in self._live:
             return False
-        return is_online(self.image.brokers[broker], directory_of(partition, broker))
+        directory = wanted.directories.get(broker, directory_of(old, broker))
+        return is_online(self.image.brokers[broker], directory)
 
     def _directories(
         self, replicas: tuple[int, ...], old: PartitionImage, wanted: Wanted

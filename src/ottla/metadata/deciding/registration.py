@@ -16,6 +16,7 @@ from ottla.metadata.deciding.node_rules import check_endpoints, invalid_registra
 from ottla.metadata.deciding.partition_changes import (
     NO_DEFAULTS,
     TopicDefaults,
+    directories_failed,
     leaving,
     stopped_uncleanly,
 )
@@ -85,6 +86,9 @@ def register_broker(
             is_shutting_down=known.is_shutting_down,
         )
         records = [] if wanted == known else [_record(image, broker_id, wanted)]
+        # The next heartbeat does not find them in the image any more.
+        failed = {*known.directories} - {*wanted.directories}
+        records += directories_failed(image, broker_id, failed, defaults) if failed else []
         return records, known.epoch
     wanted = replace(wanted, epoch=end_offset, is_fenced=True, is_shutting_down=False)
     # The registration comes first, so that it is at the offset that is its epoch; readers apply the

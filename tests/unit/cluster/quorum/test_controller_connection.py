@@ -213,7 +213,7 @@ class Places:
     def __bool__(self) -> bool:
         return bool(self.waiting)
 
-    def take_misplaced(self) -> dict[Replica, Uuid]:
+    def take_places(self) -> dict[Replica, Uuid]:
         return self.waiting.pop()
 
 
