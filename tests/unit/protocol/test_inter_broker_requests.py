@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.config.inter_broker_version import LATEST, parse_inter_broker_version
+from ottla.config.inter_broker_version import LATEST, parse_inter_broker_version, step_of
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.inter_broker_requests import SENT_VERSIONS, sent_version
 from ottla.protocol.messages import request_class
@@ -59,7 +59,7 @@ def test_the_cluster_s_version_says_which_request_versions_are_sent(
 def test_every_version_that_is_sent_is_declared_and_they_only_rise() -> None:
     for api_key, versions in SENT_VERSIONS.items():
         assert list(versions.values()) == sorted(set(versions.values()))
-        assert list(versions) == sorted(versions, key=parse_inter_broker_version)
+        assert list(versions) == sorted(versions, key=step_of)
         assert all(version in request_class(api_key).VERSIONS for version in versions.values())
 
 
