@@ -13,7 +13,7 @@ from ottla.broker.metadata.image_store import ImageStore
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topics import Topics
 from ottla.cluster.quorum.directory_reports import Replica
-from ottla.metadata.directories import directory_of
+from ottla.metadata.directories import LOST, directory_of
 from ottla.metadata.image import FIRST_WITH_DIRECTORIES
 
 LOOKED_AT_ONCE: Final = 500
@@ -54,15 +54,24 @@ class ReplicaPlaces:
         it has them; to be asked again while there are some to look at.
         """
         found: dict[Replica, Uuid | None] = {}
-        image = self._broker.image_store.image
+        image, topics = self._broker.image_store.image, self._broker.topics
         for place in list(self._to_look_at)[:LOOKED_AT_ONCE]:
             del self._to_look_at[place]
-            known, topic = image.partition(place), self._broker.topics.find(place.topic)
-            here = None if topic is None else topic.partitions.get(place.partition)
-            if known is None or topic is None or here is None:
+            known, topic = image.topics.get(place.topic), topics.find(place.topic)
+            if known is None or topic is None or place.partition not in known.partitions:
+                continue
+            replica = known.topic_id, place.partition
+            if known.topic_id != topic.topic_id:
+                # An earlier one, which is deleted next unless its directory has failed: then no
+                # log of that name can be made before the next start.
+                if topic.leaderless_indexes:
+                    found[replica] = LOST
+                continue
+            here = topic.partitions.get(place.partition)
+            if here is None:
                 continue
             # Also in one that has failed meanwhile: only so the controller knows what has failed.
             directory_id = here.directory.directory_id
-            is_there = directory_id == directory_of(known, self._broker.node_id)
-            found[topic.topic_id, place.partition] = None if is_there else directory_id
+            assigned = directory_of(known.partitions[place.partition], self._broker.node_id)
+            found[replica] = None if directory_id == assigned else directory_id
         return found

@@ -6,6 +6,7 @@ from ottla.base.partitions import TopicPartition
 from ottla.cluster.quorum.directory_reports import DirectoryReports
 from ottla.cluster.quorum.replica_places import ReplicaPlaces
 from ottla.controller.requests import LeaderAndIsr
+from ottla.metadata.directories import LOST
 from ottla.metadata.image import METADATA_VERSION
 from ottla.metadata.records import FeatureLevelRecord
 from tests.support.brokers import at, disk, id_of
@@ -78,6 +79,21 @@ def test_a_move_to_another_directory_is_reported_after_it() -> None:
         member.broker.log_jobs.moves.advance(at(1000 * second))
     assert partition.directory is target
     assert places.take_places() == {(id_of(TOPIC), 0): target.directory_id}
+
+
+def test_a_topic_made_again_while_the_earlier_one_is_in_a_failed_directory_is_led_elsewhere() -> (
+    None
+):
+    """The earlier log is still there, so that no other of that name can be made."""
+    member, places = placed()
+    images = ScriptedImages(ME, OTHER)
+    member.show(images.create("t", TOPIC, (ME, OTHER)))
+    member.broker.topics.get("t").partition(0).directory.health.fail(OSError(errno.EIO, "broken"))
+    member.replicas.advance(at(1000))
+    places.take_places()
+    member.show(images.delete(TOPIC))
+    member.show(images.create("t", TOPIC + 1, (ME, OTHER), (ME, OTHER)))
+    assert places.take_places() == {(id_of(TOPIC + 1), one): LOST for one in (0, 1)}
 
 
 def test_a_replica_that_the_metadata_has_elsewhere_again_is_reported_again() -> None:
