@@ -14,7 +14,7 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.turns import OneAtATime, kept, parts_in_turns, turn_dict, turn_list
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.partition_logs import LOGS_MADE_PER_TURN
-from ottla.broker.topics.storage_failures import storage_failures_answered
+from ottla.broker.topics.storage_failures import storage_failures_answered, storage_refusal
 from ottla.broker.topics.topic_store import TopicStore
 from ottla.broker.topics.topics import Topic
 from ottla.metadata.deciding.topic_rules import check_name
@@ -28,6 +28,7 @@ class Hosting:
     def __init__(self, store: TopicStore) -> None:
         self._topics = store.topics
         self._configs = store.configs
+        self._directories = store.directories
         self._logs = store.logs
         self._hosting = OneAtATime()
         self._stopped: dict[TopicPartition, None] = {}
@@ -46,9 +47,15 @@ class Hosting:
         topic = self._topic_to_host(key, topic_id, overrides)
         if topic is None:
             return self._topics.partition(*key)
-        with storage_failures_answered():
+        online = len(self._directories.online)
+        try:
             self._logs.forget(key.topic, [key.partition])
             self._logs.create([(topic, key.partition)])
+        except StorageError as error:
+            if len(self._directories.online) not in range(1, online):
+                raise storage_refusal(error) from error
+            # A directory has failed just now, and nobody asks again: another one is left.
+            return self.host(key, topic_id, overrides)
         return topic.partition(key.partition)
 
     def host_all(

@@ -1,6 +1,8 @@
 """A broker of a KRaft cluster does what the images say."""
 
+import errno
 from itertools import pairwise
+from typing import NoReturn
 
 from ottla.base.ids import Uuid, uuid_text
 from ottla.base.partitions import TopicPartition
@@ -19,6 +21,7 @@ from ottla.metadata.deciding.topics import NewTopic
 from ottla.metadata.directories import LOST, UNASSIGNED
 from ottla.metadata.records import FenceBrokerRecord, RemoveTopicRecord, TopicRecord
 from ottla.metadata.values import acl_record
+from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.files.meta_properties import VERSION_KRAFT, properties_of
 from ottla.testing import FakeFileSystem
 from tests.support.brokers import NOW_MS, at, batch, disk, id_of, open_broker
@@ -312,3 +315,23 @@ def test_a_replica_that_may_be_in_a_failed_directory_is_not_made_again() -> None
     member.show(images.change(71, 1, directories=[LOST]))
     assert TopicPartition("paid", 0) in member.roles()
     assert TopicPartition("paid", 1) not in member.roles()
+
+
+def test_a_log_is_made_in_the_directory_that_is_left_while_others_fail() -> None:
+    member = FollowingMember(disk("/a", "/b", "/c"), "/a", "/b", "/c")
+    directories = member.broker.directories
+    for directory, error in zip(directories[:2], ("first", "second"), strict=True):
+        _have_fail(directory, error)
+    member.show(ScriptedImages().create("orders", 70, (1,), (1,), (1,)))
+    assert {place.partition for place in member.roles()} == {0, 1, 2}
+    partitions = member.broker.topics.get("orders").partitions.values()
+    assert {one.directory.path for one in partitions} == {"/c"}
+
+
+def _have_fail(directory: LogDirectory, error: str) -> None:
+    """The disk breaks when a log is made there."""
+
+    def create_log(*_: object, **__: object) -> NoReturn:
+        raise directory.health.fail(OSError(errno.EIO, error))
+
+    directory.create_log = create_log  # type: ignore[method-assign]
