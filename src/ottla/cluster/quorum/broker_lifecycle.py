@@ -104,6 +104,9 @@ class BrokerLifecycle:
         self._offline: dict[Uuid, None] = {}
         self._cordoned: tuple[Uuid, ...] | None = None
         self._features = options.features
+        self._names_directories = False
+        self._named_in = NO_EPOCH
+        """The epoch in which it has done so."""
         self._failures = 0
         self._sent: Request | None = None
         self._is_hurried = False
@@ -127,6 +130,16 @@ class BrokerLifecycle:
         """The directories that take no new partitions (KIP-1066)."""
         if directories != (self._cordoned or ()):
             self._cordoned = directories
+            self.hurry(now_ms)
+
+    def directories_unnamed(self, now_ms: float) -> None:
+        """The cluster has log directories since this broker was registered without any; it names
+        them in another registration, so that one that fails can be told (`MetadataVersion` 3.7-IV2;
+        Kafka: `BrokerRegistrationTracker`).
+        """
+        if self.is_registered and self._named_in != self.epoch:
+            self._named_in = self.epoch
+            self._names_directories = True
             self.hurry(now_ms)
 
     def cluster_has(self, levels: Mapping[str, int]) -> None:
@@ -156,7 +169,8 @@ class BrokerLifecycle:
         is_over = self.failure is not None or self.state is BrokerState.SHUTTING_DOWN
         if is_over or self._sent is not None or now_ms < self.due_ms:
             return None
-        self._sent = self._heartbeat(end_offset) if self.is_registered else self._registration()
+        may_beat = self.is_registered and not self._names_directories
+        self._sent = self._heartbeat(end_offset) if may_beat else self._registration()
         return self._sent
 
     @property
@@ -220,6 +234,8 @@ class BrokerLifecycle:
         """Returns how long to wait before the next request."""
         if response is None:
             return self._backed_off()
+        if isinstance(response, BrokerRegistrationResponse):
+            self._names_directories = False
         error = ErrorCode(response.error_code)
         if error is not ErrorCode.NONE:
             return self._refused(error, response)

@@ -28,8 +28,8 @@ from ottla.cluster.quorum.controller_lifecycle import ControllerLifecycle, Contr
 from ottla.cluster.quorum.directory_reports import DirectoryReports, Replica
 from ottla.cluster.worker import Worker
 from ottla.codec.schema import Message
-from ottla.metadata.brokers import Endpoint
-from ottla.metadata.image import MetadataImage
+from ottla.metadata.brokers import BrokerRegistration, Endpoint
+from ottla.metadata.image import FIRST_WITH_DIRECTORIES, MetadataImage
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.broker_registration import BrokerRegistrationRequest
 from ottla.protocol.messages.create_topics import CreatableTopic
@@ -212,6 +212,11 @@ class ControllerConnection:
                 return
 
 
+def lacks_directories(image: MetadataImage, broker: BrokerRegistration) -> bool:
+    """Whether a broker was registered before the cluster had log directories."""
+    return image.level >= FIRST_WITH_DIRECTORIES and not broker.directories
+
+
 class Heartbeats:
     """The thread that registers the node and keeps the broker's session."""
 
@@ -312,6 +317,10 @@ class Heartbeats:
             lifecycle.cordoned(self._parts.cordoned(), self._now_ms)
             image = self._parts.image()
             lifecycle.cluster_has(image.features)
+            own = image.brokers.get(self._parts.node_id)
+            is_own = own is not None and own.epoch == lifecycle.epoch
+            if own is not None and is_own and lacks_directories(image, own):
+                lifecycle.directories_unnamed(self._now_ms)
             request = lifecycle.next_request(image.end_offset, self._now_ms)
             before = lifecycle.state, lifecycle.epoch
         self._check_time(lifecycle)

@@ -102,6 +102,20 @@ def running() -> Driven:
     return driven
 
 
+def test_a_cluster_that_has_directories_now_is_told_of_them_once() -> None:
+    driven = Driven()
+    driven.registered()
+    driven.heard()
+    driven.heard()
+    driven.lifecycle.directories_failed((id_of(71),), driven.now_ms)
+    driven.lifecycle.directories_unnamed(driven.now_ms)
+    request = driven.registered()
+    assert (request.log_dirs, request.previous_broker_epoch) == ([id_of(72)], 90)
+    driven.lifecycle.directories_unnamed(driven.now_ms)
+    assert driven.heard().offline_log_dirs == [id_of(71)]
+    assert driven.lifecycle.state is BrokerState.RUNNING
+
+
 def test_a_broker_says_what_it_is_when_it_registers() -> None:
     request = Driven().registered()
     assert (request.broker_id, request.cluster_id) == (7, OPTIONS.cluster_id)

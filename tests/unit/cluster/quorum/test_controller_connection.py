@@ -19,7 +19,7 @@ from ottla.cluster.quorum.controller_connection import ConnectionParts, Controll
 from ottla.cluster.quorum.controller_lifecycle import ControllerOptions
 from ottla.cluster.quorum.directory_reports import Replica
 from ottla.codec.schema import Message
-from ottla.metadata.brokers import Endpoint
+from ottla.metadata.brokers import BrokerRegistration, Endpoint
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.records import RegisterControllerRecord
 from ottla.protocol.messages import response_class
@@ -316,6 +316,18 @@ def test_no_answer_of_a_controller_ends_what_a_node_asks_it(
         wait_until(lambda: len(blocks) == 2)
         assert all(0 <= one.start <= one.end for one in blocks)
     assert not [one for one in caplog.records if one.exc_info]
+
+
+def test_a_broker_registers_again_when_the_cluster_begins_to_have_directories() -> None:
+    with node() as one:
+        one.run()
+        kind = BrokerRegistrationRequest
+        assert len(one.controllers.of(kind)) == 1
+        known = BrokerRegistration(endpoints=(), epoch=500)
+        one.image[0] = replace(one.image[0], brokers={ME: known})
+        wait_until(lambda: len(one.controllers.of(kind)) == 2)
+        first, second = one.controllers.of(kind)
+        assert (second.incarnation_id, second.log_dirs) == (first.incarnation_id, first.log_dirs)
 
 
 def test_directories_that_are_cordoned_while_the_broker_runs_are_named() -> None:
