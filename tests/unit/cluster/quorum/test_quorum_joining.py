@@ -115,7 +115,8 @@ class Node:
 
     def commit_registration(self) -> None:
         """In the quorum's log there is what the stand-in grants."""
-        record = RegisterBrokerRecord(broker_id=ME, broker_epoch=GRANTED_EPOCH)
+        ids = [one.directory_id for one in self.broker.directories if one.directory_id]
+        record = RegisterBrokerRecord(broker_id=ME, broker_epoch=GRANTED_EPOCH, log_dirs=ids)
 
         def register(controller: ActiveController) -> bool:
             controller._pending.write([versioned(record, controller.image.level)])
