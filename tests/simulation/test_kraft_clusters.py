@@ -56,7 +56,7 @@ def _fenced_brokers_lead(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _who_is_fenced_stays_in_sync(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(heartbeats, "leaving", lambda *_: [])
+    monkeypatch.setattr(heartbeats, "leaving", lambda *_, most=None: [])
 
 
 def _controllers_begin_without_what_is_committed(monkeypatch: pytest.MonkeyPatch) -> None:

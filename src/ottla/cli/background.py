@@ -45,10 +45,10 @@ class Background:
         empty.
         """
         assert self._process.stdout is not None
-        line = _ready_line(self._process.stdout, self._log_path, self._begins)
+        with self._process.stdout as stdout:
+            line = _ready_line(stdout, self._log_path, self._begins)
         if not line.startswith("ready "):
             return ""
-        self._process.stdout.close()
         self._process.returncode = 0  # else Python warns of a process that nobody waits for
         return line.rstrip()
 
@@ -62,7 +62,8 @@ class Background:
 
     def stop(self) -> None:
         self._process.terminate()
-        self._process.wait()
+        with self._process:
+            pass
 
 
 def serve_in_background(arguments: Sequence[str], log_path: Path) -> None:

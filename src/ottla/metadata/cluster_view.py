@@ -84,10 +84,7 @@ class ClusterView(Protocol):
         """`None` for who asks over a listener of the broker."""
 
     def nodes(self, reach: Reach, *, with_fenced: bool = False) -> list[Node]:
-        """The brokers that the client can reach, in order of their ids, and never none.
-
-        Fenced ones are not up, and shown `with_fenced` or where nobody else is.
-        """
+        """The brokers that the client can reach, in order of their ids; fenced ones are not up."""
 
     def node(self, node_id: int, reach: Reach) -> Node | None: ...
 

@@ -72,9 +72,11 @@ class Elections:
         if node.unheard or request.last < node.log.end:
             return False
         if request.is_pre_vote:
-            # A follower that hears from its leader sees no need for an election.
-            has_leader = isinstance(role, Follower) and role.has_fetched
-            return not has_leader and not isinstance(role, Leader)
+            # A follower that hears from its leader sees no need for an election. An observer that
+            # does not stays one: of two voters that are left it may be one by now, and not know.
+            if isinstance(role, Follower):
+                return not role.has_fetched or node.now_ms >= role.deadline_ms
+            return not isinstance(role, Leader)
         if not isinstance(role, Unattached | Prospective):
             return False
         leader_id = role.leader_id if isinstance(role, Unattached) else role.leader.leader_id

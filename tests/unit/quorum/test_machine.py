@@ -208,6 +208,17 @@ def test_a_pre_vote_is_not_written_and_one_who_hears_a_leader_gives_none() -> No
     assert not node.ask(vote(TWO, is_pre_vote=True)).is_granted
 
 
+def test_an_observer_gives_its_pre_vote_once_it_hears_its_leader_no_longer() -> None:
+    """It may be a voter by now and not know, where a leader added it and died."""
+    node = Driver([TWO, THREE])
+    node.ask(BeginQuorumEpoch(CLUSTER, ONE, 3, 1, (endpoint(THREE),)))
+    node.wait(0)
+    node.answer(FetchAnswer(ErrorCode.NONE, Known(1, 3, endpoint(THREE)), 0, 0), 3)
+    assert not node.ask(vote(TWO, is_pre_vote=True)).is_granted
+    node.wait(2000)
+    assert node.ask(vote(TWO, is_pre_vote=True)).is_granted
+
+
 def test_a_node_asks_for_pre_votes_then_for_votes_and_leads() -> None:
     node = Driver()
     node.wait(1000)

@@ -78,18 +78,13 @@ class ImageView:
         return None
 
     def nodes(self, reach: Reach, *, with_fenced: bool = False) -> list[Node]:
-        """Where all brokers have started at once and are fenced, all are shown: librdkafka, told of
-        nobody as by Kafka, forgets all that it knows and never asks again.
-        """
         known = self._known.image.brokers
-        all_nodes = [
-            node
+        found = (
+            self._node(one, known[one], reach)
             for one in sorted(known)
-            if (node := self._node(one, known[one], reach)) is not None
-        ]
-        up = [one for one in all_nodes if not one.is_fenced]
-        found = all_nodes if with_fenced else up or all_nodes
-        return found or [Node(self._node_id, *reach.address)]
+            if with_fenced or not known[one].is_fenced
+        )
+        return [one for one in found if one is not None]
 
     def node(self, node_id: int, reach: Reach) -> Node | None:
         known = self._known.image.brokers.get(node_id)

@@ -34,11 +34,14 @@ Refusals = Mapping[str, ErrorCode]
 
 
 def handle(request: MetadataRequest, context: RequestContext) -> MetadataResponse:
-    view = context.broker.view
+    view, reach = context.broker.view, context.client.reach
+    # Where all brokers have started at once and are fenced, all are shown: librdkafka, told of
+    # nobody as by Kafka, forgets all that it knows and never asks again.
+    nodes = view.nodes(reach) or view.nodes(reach, with_fenced=True)
     response = MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=one.id, host=one.host, port=one.port, rack=one.rack)
-            for one in view.nodes(context.client.reach)
+            for one in nodes
         ],
         cluster_id=context.broker.cluster_id,
         controller_id=view.controller_id,

@@ -1,7 +1,5 @@
 """What a broker shows of its cluster: its image, which has what it serves, and its failed disks."""
 
-from dataclasses import replace
-
 import pytest
 
 from ottla.base.error_codes import ErrorCode
@@ -12,7 +10,6 @@ from ottla.broker.configs.config_changes import Alteration, ConfigChange
 from ottla.broker.groups.coordinator import offsets_topic
 from ottla.broker.metadata.log import MetadataLog
 from ottla.coordinator.placement import partition_for
-from ottla.metadata.brokers import BrokerRegistration, Endpoint
 from ottla.metadata.cluster_view import Node, PartitionView, Reach
 from ottla.metadata.deciding.topic_rules import TRANSACTION_STATE
 from ottla.metadata.deciding.topics import NewTopic, TopicGrowth
@@ -56,26 +53,6 @@ def test_the_image_of_a_broker_alone_follows_each_change_of_a_topic() -> None:
     assert broker.catalog.revision > seen
     assert (list(broker.catalog), broker.catalog.name_by_id(topic.topic_id)) == ([], None)
     assert (shown(broker), image.topics["t"].partition_count) == ([], 2)
-
-
-def test_clients_are_told_of_fenced_brokers_where_none_is_up() -> None:
-    broker = open_broker(disk("/d"), broker_rack="here")
-    mine = broker.image_store.image.brokers[1]
-    endpoint = Endpoint(listener="OUTSIDE", host="other", port=9092, security_protocol="PLAINTEXT")
-    other = replace(mine, endpoints=(endpoint,))
-
-    def nodes(**brokers: BrokerRegistration) -> list[Node]:
-        known = {int(name[1:]): one for name, one in brokers.items()}
-        broker.image_store.follow(replace(broker.image_store.image, brokers=known))
-        return broker.view.nodes(REACH)
-
-    fenced = replace(mine, is_fenced=True)
-    assert nodes() == [Node(1, "me", 9092)]
-    assert nodes(_1=fenced, _2=replace(other, is_fenced=True)) == [
-        Node(1, "me", 9092, "here", is_fenced=True),
-        Node(2, "other", 9092, "here", is_fenced=True),
-    ]
-    assert nodes(_1=fenced, _2=other) == [Node(2, "other", 9092, "here")]
 
 
 def log_of(broker: Broker) -> MetadataLog:
