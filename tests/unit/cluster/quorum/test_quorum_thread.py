@@ -60,18 +60,24 @@ def test_what_the_leader_decides_is_in_the_image_of_all(quorum: QuorumNodes) -> 
     assert not any(one.complaints or one.failures for one in quorum.up)
 
 
-def test_snapshots_replace_the_log_and_whoever_was_away_gets_one() -> None:
-    quorum = QuorumNodes()
+def left_behind(quorum: QuorumNodes) -> tuple[Node, list[str]]:
+    """A node that is not up, and lacks what the others have in snapshots alone: those topics."""
     quorum.snapshot_limits = SnapshotLimits(bytes_between=1500, retention_bytes=4000)
     quorum.start()
+    quorum.create("t0")
+    away = next(one for one in quorum.up if one is not quorum.leader())
+    away.stop()
+    names = [f"t{number}" for number in range(60)]
+    for name in names[1:]:
+        quorum.create(name)
+    wait_until(lambda: all(one.used.log.log_start_offset > 5 for one in quorum.up))
+    return away, names
+
+
+def test_snapshots_replace_the_log_and_whoever_was_away_gets_one() -> None:
+    quorum = QuorumNodes()
     try:
-        quorum.create("t0")
-        away = next(one for one in quorum.up if one is not quorum.leader())
-        away.stop()
-        names = [f"t{number}" for number in range(60)]
-        for name in names[1:]:
-            quorum.create(name)
-        wait_until(lambda: all(one.used.log.log_start_offset > 5 for one in quorum.up))
+        away, names = left_behind(quorum)
         away.start()
         quorum.await_topics(*names)
         assert away.used.log.log_start_offset > 5
@@ -306,16 +312,8 @@ def made(quorum: QuorumNodes, names: Iterator[str]) -> list[Node]:
 
 def test_a_snapshot_of_the_leader_waits_for_room() -> None:
     quorum = QuorumNodes()
-    quorum.snapshot_limits = SnapshotLimits(bytes_between=1500, retention_bytes=4000)
-    quorum.start()
     try:
-        quorum.create("t0")
-        away = next(one for one in quorum.up if one is not quorum.leader())
-        away.stop()
-        names = [f"t{number}" for number in range(60)]
-        for name in names[1:]:
-            quorum.create(name)
-        wait_until(lambda: all(one.used.log.log_start_offset > 5 for one in quorum.up))
+        away, names = left_behind(quorum)
         away.open()
         away.files.full_for = PART
         away.is_up = True
