@@ -9,6 +9,7 @@ from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.values import dataclass
 
 ListenerT = TypeVar("ListenerT")
+FeatureT = TypeVar("FeatureT")
 
 SECURITY_PROTOCOLS: Final = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 """Kafka's number of each security protocol."""
@@ -53,6 +54,16 @@ def listeners_of(kind: Callable[..., ListenerT], endpoints: Iterable[Endpoint]) 
             security_protocol=code_of_protocol(one.security_protocol),
         )
         for one in endpoints
+    ]
+
+
+def supported_of(
+    kind: Callable[..., FeatureT], features: Mapping[str, tuple[int, int]]
+) -> list[FeatureT]:
+    """The lowest and highest levels of features, as requests of registrations have them."""
+    return [
+        kind(name=name, min_supported_version=low, max_supported_version=high)
+        for name, (low, high) in sorted(features.items())
     ]
 
 

@@ -84,11 +84,14 @@ not serve: it can be in a cluster that has them, whose clients see that it lacks
 """
 
 
-def stood_aside(levels: Mapping[str, int]) -> dict[str, tuple[int, int]]:
-    """What a node offers besides `SUPPORTED` to a cluster with features at `levels`: what it has
-    already. A cluster that does not have it must not come to have it by a node that lacks it.
+def offered(
+    supported: Mapping[str, tuple[int, int]], levels: Mapping[str, int]
+) -> dict[str, tuple[int, int]]:
+    """What a node offers to a cluster with features at `levels`: what it supports, and of what it
+    stands aside from what the cluster has already. A cluster that does not have it must not come to
+    have it by a node that lacks it.
     """
-    return {name: known for name, known in STOOD_ASIDE.items() if levels.get(name)}
+    return {**supported, **{name: one for name, one in STOOD_ASIDE.items() if levels.get(name)}}
 
 
 def unserved_line(levels: Mapping[str, int]) -> str | None:

@@ -15,8 +15,8 @@ from typing import Final
 from ottla.base.error_codes import ErrorCode
 from ottla.base.ids import Uuid
 from ottla.base.values import dataclass
-from ottla.metadata.brokers import Endpoint, listeners_of
-from ottla.metadata.levels import stood_aside
+from ottla.metadata.brokers import Endpoint, listeners_of, supported_of
+from ottla.metadata.levels import offered
 from ottla.protocol.messages.broker_heartbeat import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
@@ -144,7 +144,7 @@ class BrokerLifecycle:
 
     def cluster_has(self, levels: Mapping[str, int]) -> None:
         """The levels of the cluster's features, as far as they are known."""
-        self._features = {**self._options.features, **stood_aside(levels)}
+        self._features = offered(self._options.features, levels)
 
     def leave(self, now_ms: float) -> None:
         """Begins a controlled shutdown, if there is anything to hand over."""
@@ -199,10 +199,7 @@ class BrokerLifecycle:
             cluster_id=options.cluster_id,
             incarnation_id=options.incarnation_id,
             listeners=listeners_of(Listener, options.endpoints),
-            features=[
-                Feature(name=name, min_supported_version=low, max_supported_version=high)
-                for name, (low, high) in sorted(self._features.items())
-            ],
+            features=supported_of(Feature, self._features),
             rack=options.rack,
             log_dirs=sorted(set(options.directories) - self._offline.keys()),
             # Nothing was lost since the last registration of this very process.

@@ -9,9 +9,9 @@ from typing import Final
 
 from ottla.base.ids import Uuid
 from ottla.base.values import dataclass
-from ottla.metadata.brokers import Endpoint, listeners_of
+from ottla.metadata.brokers import Endpoint, listeners_of, supported_of
 from ottla.metadata.image import METADATA_VERSION, MetadataImage
-from ottla.metadata.levels import FIRST_WITH_CONTROLLERS, stood_aside
+from ottla.metadata.levels import FIRST_WITH_CONTROLLERS, offered
 from ottla.protocol.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
@@ -66,12 +66,7 @@ class ControllerLifecycle:
             controller_id=options.node_id,
             incarnation_id=options.incarnation_id,
             listeners=listeners_of(Listener, options.endpoints),
-            features=[
-                Feature(name=name, min_supported_version=low, max_supported_version=high)
-                for name, (low, high) in sorted(
-                    {**options.features, **stood_aside(image.features)}.items()
-                )
-            ],
+            features=supported_of(Feature, offered(options.features, image.features)),
         )
 
     def hurry(self, now_ms: float) -> None:

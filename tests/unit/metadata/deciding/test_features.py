@@ -24,7 +24,7 @@ from ottla.metadata.levels import (
     METADATA_LEVELS,
     STREAMS_VERSION,
     SUPPORTED,
-    stood_aside,
+    offered,
     unserved_line,
 )
 from tests.support.kraft_images import a_broker, a_controller, an_image, ranges, then
@@ -276,8 +276,8 @@ def test_a_cluster_whose_level_is_not_known_is_refused_in_a_line() -> None:
 
 def test_a_node_stands_aside_of_streams_groups_in_a_cluster_that_has_them_and_brings_none() -> None:
     check_levels(an_image(29, streams_version=1))
-    assert stood_aside({METADATA_VERSION: 29, STREAMS_VERSION: 1}) == {STREAMS_VERSION: (0, 1)}
-    assert not stood_aside({METADATA_VERSION: 29})
+    assert offered({}, {METADATA_VERSION: 29, STREAMS_VERSION: 1}) == {STREAMS_VERSION: (0, 1)}
+    assert not offered({}, {METADATA_VERSION: 29})
     assert unserved_line({METADATA_VERSION: 29}) is None
     line = unserved_line({STREAMS_VERSION: 1})
     assert line is not None
