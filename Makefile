@@ -146,10 +146,12 @@ compat: $(READY) $(NODE_CLIENTS) quix-client table-readers
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --group compat
 	$(BIN)/python -m tests.compat.suites.kafka_python_suite
 	$(BIN)/python -m tests.compat.suites.kafka_python_suite --three-brokers
+	OTTLA_SUITE_CLUSTER=quorum $(BIN)/python -m tests.compat.suites.kafka_python_suite --three-brokers
 	$(BIN)/python -m tests.compat.suites.old_kafka_python_suite
 	$(BIN)/python -m tests.compat.suites.pykafka_suite
 	$(BIN)/python -m tests.compat.suites.librdkafka_suite
 	$(BIN)/python -m tests.compat.suites.librdkafka_suite --three-brokers
+	OTTLA_SUITE_CLUSTER=quorum $(BIN)/python -m tests.compat.suites.librdkafka_suite --three-brokers
 	$(BIN)/python -m tests.compat.suites.no_kafka_suite
 	$(BIN)/python -m tests.compat.suites.node_rdkafka_suite
 	$(BIN)/python -m tests.compat.suites.kafka_go_suite

@@ -42,6 +42,7 @@ from tests.compat.suites.suite import (
     THREE,
     broker,
     cluster,
+    grounds,
     not_run,
     report,
 )
@@ -71,9 +72,8 @@ SCENARIOS = {
     "default": SETTINGS,
     "noautocreate": {**SETTINGS, "auto.create.topics.enable": "false"},
 }
+RULES_IN_ZOOKEEPER = {"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}
 CLUSTER_SETTINGS = {
-    # Its rules are in ZooKeeper.
-    "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
     # As librdkafka's own clusters: consumers fetch from followers in their rack.
     "broker.rack": "RACK{id}",
     "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
@@ -126,7 +126,7 @@ GAPS_OF_THE_NEW_PROTOCOL = {
     "0045_subscribe_update_non_exist_and_partchange": REVOKES_ALL,
     "0045_subscribe_update_topic_remove": REVOKES_ALL,
 }
-GAPS_OF_CLUSTERS = {
+GAPS_OF_CLUSTERS_OVER_ZOOKEEPER = {
     "0081_admin IncrementalAlterConfigs": "settings of groups need KRaft, in Kafka too",
 }
 UNSTEADY_WITH_THE_NEW_PROTOCOL = {
@@ -174,7 +174,7 @@ def main(words: Sequence[str]) -> int:
         outcomes = run_suite(suite, wanted, Path(scratch), is_cluster=is_cluster)
         if not is_cluster:
             outcomes |= run_secured(suite, wanted, Path(scratch))
-    gaps = GAPS_OF_CLUSTERS if is_cluster else {}
+    gaps = GAPS_OF_CLUSTERS_OVER_ZOOKEEPER if is_cluster and grounds().has_zookeeper else {}
     unsteady = UNSTEADY
     if os.environ.get("TEST_CONSUMER_GROUP_PROTOCOL") == "consumer":
         gaps = {**gaps, **GAPS_OF_THE_NEW_PROTOCOL}
@@ -261,7 +261,8 @@ def served(
     folder: Path, settings: Mapping[str, str], is_cluster: bool
 ) -> AbstractContextManager[str]:
     if is_cluster:
-        return cluster(folder, {**settings, **CLUSTER_SETTINGS})
+        rules = RULES_IN_ZOOKEEPER if grounds().has_zookeeper else {}
+        return cluster(folder, {**settings, **CLUSTER_SETTINGS, **rules})
     return broker(folder, settings)
 
 
@@ -380,6 +381,9 @@ class Runner:
         if FAILED in outcomes.values():
             for line in failures_in((scratch / "log").read_text(errors="replace")):
                 sys.stdout.write(f"{run.number}: {line}\n")
+        # The suite takes a quarter of an hour: each outcome is told when it is known.
+        sys.stderr.writelines(f"{title}: {outcome}\n" for title, outcome in outcomes.items())
+        sys.stderr.flush()
         return outcomes
 
 
