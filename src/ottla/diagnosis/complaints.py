@@ -50,6 +50,7 @@ class Remedy(Enum):
     START_OBSERVER = auto()
     ADD_VOTER = auto()
     LOOK_AT_NODE = auto()
+    LOOK_AT_BROKER = auto()
     UNREGISTER_BROKER = auto()
     MAKE_SNAPSHOTS = auto()
     CHECK_TIER = auto()

@@ -1,9 +1,12 @@
 """What is said of a cluster's replicas, and where they are moved to: values, without brokers."""
 
+from dataclasses import replace
+
 import pytest
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
+from ottla.cli.cluster.status import wrong
 from ottla.client.administration.cluster_status import (
     BrokerStatus,
     ClusterStatus,
@@ -12,6 +15,7 @@ from ottla.client.administration.cluster_status import (
 )
 from ottla.client.administration.replica_plans import plan_drain, plan_given, plan_to
 from ottla.client.administration.replicas import Reassignment
+from ottla.diagnosis.words.remedies import remedy_text
 
 ALL = (1, 2, 3)
 
@@ -88,6 +92,15 @@ def test_a_broker_that_should_lead_more_than_it_does_is_a_note() -> None:
     (complaint,) = complaints_of_cluster(found)
     assert (complaint.kind, complaint.is_note) == ("uneven_leaders", True)
     assert "1 of the 1 that it should lead are led by others" in complaint.what
+
+
+def test_a_replica_that_its_broker_cannot_read_is_named() -> None:
+    found = status(partition(0, (1, 2)), replace(partition(1, (2, 3)), unread=(2,)))
+    (complaint,) = complaints_of_cluster(found)
+    assert (complaint.kind, complaint.where) == ("unread_replica", "t-1")
+    assert "broker 2" in complaint.what
+    assert "the log of broker 2 says why" in remedy_text(complaint, "host:9092")
+    assert wrong(found.partitions[1]) == "cannot be read on 2"
 
 
 def test_replicas_that_are_still_to_come_are_not_missed() -> None:

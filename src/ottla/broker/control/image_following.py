@@ -9,6 +9,7 @@ served meanwhile: access rules first, then settings, then the replicas. Kafka's 
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Final, Protocol
 
 from ottla.base.error_codes import ErrorCode
@@ -107,6 +108,15 @@ class ImageFollower:
         if touches_disks:
             self._follow_replicas(changes)
         self._known = image
+
+    @property
+    def awaits(self) -> bool:
+        """Whether partitions lack descriptors or memory: `make_awaited` tries again."""
+        return bool(self._replicas.awaited)
+
+    def make_awaited(self) -> None:
+        """Also done with each image."""
+        self._assume(())
 
     def _follow_replicas(self, changes: ImageChanges) -> None:
         image = self._image
@@ -220,19 +230,26 @@ class ImageFollower:
         self._replicas.save_stopped()
 
     def _assume(self, places: Iterable[TopicPartition]) -> None:
-        """Leads and follows the replicas here as the image says."""
+        """Leads and follows the replicas here as the image says, and those that were awaited."""
         orders: dict[TopicPartition, PartitionOrder] = turn_dict()
-        for place in in_turns(places):
+        awaited = self._replicas.awaited
+        earlier = turn_list(awaited)
+        for place in in_turns(chain(places, earlier)):
             partition = self._image.partition(place)
             if partition is not None and self._broker.node_id in partition.replicas:
                 orders[place] = self._order(partition)
-        if not orders:
-            return
-        whole = self._orders(orders)
-        self._replicas.make_logs(whole)
+            else:
+                awaited.pop(place, None)
+        if orders:
+            self._replicas.make_logs(self._orders(orders))
         for part in parts_in_turns(orders, MAX_PARTITIONS):
-            order = self._orders({place: orders[place] for place in part})
+            ready = [place for place in part if place not in awaited]
+            order = self._orders({place: orders[place] for place in ready})
             self._report(self._replicas.follow(order, self._read_time()).errors)
+        if awaited and not earlier:
+            self._complain(_waiting_line(awaited))
+        elif earlier and not awaited:
+            self._complain("no partition waits to be made here any more")
 
     def _order(self, partition: PartitionImage) -> PartitionOrder:
         return PartitionOrder(
@@ -287,6 +304,12 @@ def _differing(before: Acls, after: Acls) -> Iterator[ResourcePattern]:
     for pattern in in_turns(before):
         if pattern not in after:
             yield pattern
+
+
+def _waiting_line(awaited: Mapping[TopicPartition, str]) -> str:
+    (topic, index), reason = next(iter(awaited.items()))
+    others = f" and {len(awaited) - 1} more" if len(awaited) > 1 else ""
+    return f"{topic}-{index}{others} cannot be made here yet, and clients wait: {reason}"
 
 
 def _all_partitions(image: MetadataImage) -> Iterator[TopicPartition]:

@@ -297,8 +297,17 @@ class Replicas:
         """Waits for a condition, which is checked after each update by the controller."""
         return self._metadata_waits.add(is_so, deadline_ms)
 
+    @property
+    def awaited(self) -> dict[TopicPartition, str]:
+        """The partitions whose logs could not be made for lack of descriptors or memory, and why;
+        whoever makes them later drops those that are not to be made any more.
+        """
+        return self._hosting.awaited
+
     def make_logs(self, order: LeaderAndIsr) -> None:
-        """Creates the logs that an order needs, in turns, so that `apply` finds them."""
+        """Creates the logs that an order needs, in turns, so that `apply` finds them, but for those
+        that are `awaited` then.
+        """
 
         def made(partition: Partition) -> None:
             # Until the order names a leader, the partition must not be served as on a single

@@ -5,13 +5,13 @@ The controller decides which; `TopicStore` has the topics of a single broker. Ka
 """
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, StorageError
+from ottla.base.errors import ApiError, ShortageError, StorageError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import OneAtATime, kept, parts_in_turns, turn_dict, turn_list
+from ottla.base.turns import OneAtATime, in_turns, kept, parts_in_turns, turn_dict, turn_list
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.partition_logs import LOGS_MADE_PER_TURN
 from ottla.broker.topics.storage_failures import storage_failures_answered, storage_refusal
@@ -35,6 +35,8 @@ class Hosting:
         """Deleted partitions that the checkpoints may still name."""
         self._renamed: dict[LogDirectory, None] = {}
         """Directories in which the names of stopped partitions are not durable yet."""
+        self.awaited: dict[TopicPartition, str] = {}
+        """Partitions that could not be made for lack of descriptors or memory, and why."""
 
     def host(self, key: TopicPartition, topic_id: Uuid, overrides: Mapping[str, str]) -> Partition:
         """Returns the partition; creates it, and its topic, durably if they are missing.
@@ -51,6 +53,10 @@ class Hosting:
         try:
             self._logs.forget(key.topic, [key.partition])
             self._logs.create([(topic, key.partition)])
+            self.awaited.pop(key, None)
+        except ShortageError as error:
+            self._await([(topic, key.partition)], error)
+            raise storage_refusal(error) from error
         except StorageError as error:
             if len(self._directories.online) not in range(1, online):
                 raise storage_refusal(error) from error
@@ -83,21 +89,50 @@ class Hosting:
                         missing.append((topic, key.partition))
             if not missing:
                 return
-            indexes: dict[str, list[int]] = turn_dict()
-            for topic, index in missing:
-                indexes.setdefault(topic.name, []).append(index)
-            for name, some in indexes.items():
-                self._logs.forget(name, some)
-            left = len(missing)
-            for part in parts_in_turns(missing, LOGS_MADE_PER_TURN):
-                left -= len(part)
-                # While others had their turn, a topic may have been deleted, or `host` called.
-                still = [
-                    (topic, index)
-                    for topic, index in part
-                    if self._topics.find(topic.name) is topic and index not in topic.known_indexes
-                ]
-                self._logs.create(still, on_made, wanted, is_more_to_come=left > 0)
+            try:
+                self._create_all(missing, wanted, on_made)
+            except ShortageError as error:
+                self._await(missing, error)
+
+    def _create_all(
+        self,
+        missing: Sequence[tuple[Topic, int]],
+        wanted: Mapping[TopicPartition, Uuid],
+        on_made: Callable[[Partition], None],
+    ) -> None:
+        indexes: dict[str, list[int]] = turn_dict()
+        for topic, index in in_turns(missing):
+            indexes.setdefault(topic.name, []).append(index)
+        for name, some in indexes.items():
+            self._logs.forget(name, some)
+        left = len(missing)
+        for part in parts_in_turns(missing, LOGS_MADE_PER_TURN):
+            left -= len(part)
+            still = [(topic, index) for topic, index in part if self._is_missing(topic, index)]
+            self._logs.create(still, on_made, wanted, is_more_to_come=left > 0)
+            for topic, index in still:
+                self.awaited.pop(TopicPartition(topic.name, index), None)
+
+    def _is_missing(self, topic: Topic, index: int) -> bool:
+        """While others had their turn, a topic may have been deleted, or `host` called."""
+        is_here = index in topic.partitions or index in topic.offline_indexes
+        return self._topics.find(topic.name) is topic and not is_here
+
+    def _await(self, missing: Iterable[tuple[Topic, int]], error: ShortageError) -> None:
+        """Notes what could not be made, and forgets topics of which nothing is here: when it is
+        tried again, they may have been deleted, or have other settings.
+        """
+        for topic, index in in_turns(missing):
+            if self._is_missing(topic, index):
+                self.awaited[TopicPartition(topic.name, index)] = error.reason
+        for topic, _ in in_turns(missing):
+            has_none = not topic.partitions and not topic.offline_indexes
+            if has_none and self._topics.find(topic.name) is topic:
+                self._forget(topic)
+
+    def _forget(self, topic: Topic) -> None:
+        self._topics.remove(topic)
+        self._configs.remove(topic.name)
 
     def _topic_to_host(
         self, key: TopicPartition, topic_id: Uuid, overrides: Mapping[str, str]
@@ -146,8 +181,7 @@ class Hosting:
                 self._logs.delete_copy(directory, key)
             del topic.partitions[key.partition]
             if not topic.known_indexes:
-                self._topics.remove(topic)
-                self._configs.remove(topic.name)
+                self._forget(topic)
             if is_stray:
                 self._logs.set_aside(directory, key)
             else:

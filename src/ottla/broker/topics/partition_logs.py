@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError
+from ottla.base.errors import ApiError, ShortageError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import in_turns, parts_in_turns
@@ -93,7 +93,14 @@ class PartitionLogs:
             found = None if wanted == ZERO_UUID else self._directories.online_with(wanted)
             directory = found or self._directories.emptiest()
             touched[directory.path] = directory
-            log = directory.create_log(topic.name, index, topic.topic_id, is_synced=False)
+            try:
+                log = directory.create_log(topic.name, index, topic.topic_id, is_synced=False)
+            except ShortageError:
+                # The caller may not try again, and those before are used.
+                self._unnamed |= touched
+                for one in touched.values():
+                    one.sync_names()
+                raise
             partition = topic.partitions[index] = Partition(topic.name, index, log, directory)
             on_made(partition)
         # Before other requests have their turn: checkpoints may name the logs, so they must exist.

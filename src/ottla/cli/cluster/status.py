@@ -160,6 +160,8 @@ def wrong(one: "PartitionStatus") -> str:
         words.append("below min.insync.replicas")
     elif one.is_under_replicated:
         words.append("under-replicated")
+    if one.unread:
+        words.append(f"cannot be read on {_brokers_text(one.unread)}")
     if one.eligible:
         words.append(f"may be led by {_brokers_text(one.eligible)} too")
     if one.reassignment is not None:
@@ -210,6 +212,7 @@ def _print_objects(status: "ClusterStatus") -> None:
                 "replicas": list(one.replicas),
                 "in_sync": list(one.in_sync),
                 "eligible": list(one.eligible),
+                "unread": list(one.unread),
                 "min_in_sync": one.min_in_sync,
                 "end_offsets": {str(broker): end for broker, end in one.ends.items()},
                 "lag": {str(broker): one.lag(broker) for broker in one.replicas},

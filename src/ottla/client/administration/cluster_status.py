@@ -46,6 +46,8 @@ class PartitionStatus:
     """The replicas whose broker or directory is offline."""
     eligible: tuple[int, ...] = ()
     """Those of a partition without enough in-sync replicas that may lead too (ELR)."""
+    unread: tuple[int, ...] = ()
+    """Those that brokers that answer cannot read, although no disk has failed."""
 
     @property
     def is_offline(self) -> bool:
@@ -175,6 +177,13 @@ def cluster_status(
                 for broker in one.replicas
                 if place in (its := ends.get(broker, {}))
             },
+            unread=tuple(
+                broker
+                for broker in one.replicas
+                if place.topic in names
+                and broker not in one.offline
+                and place not in ends.get(broker, [place])
+            ),
             reassignment=moves.get(place),
             offline=one.offline,
             eligible=eligible.get(place, ()),
@@ -238,12 +247,14 @@ def _ends(
     brokers: Mapping[int, tuple[str, int]],
     partitions: Mapping[TopicPartition, PartitionDescription],
 ) -> dict[int, dict[TopicPartition, int]]:
-    """End offsets by broker; a broker that does not answer is missing."""
+    """End offsets by broker; a broker that does not answer is missing, and so is what one that does
+    cannot read.
+    """
     places: dict[int, list[TopicPartition]] = {}
     for place, one in partitions.items():
         for broker in one.replicas:
             places.setdefault(broker, []).append(place)
-    found: dict[int, dict[TopicPartition, int]] = {broker: {} for broker in places}
+    found: dict[int, dict[TopicPartition, int]] = {}
     for broker, its in places.items():
         if broker in brokers:
             with suppress(UserError):
@@ -343,6 +354,14 @@ def _together(complaints: Iterable[Complaint]) -> Iterator[Complaint]:
 
 def _check_partition(one: PartitionStatus) -> Iterator[Complaint]:
     where = f"{one.place.topic}-{one.place.partition}"
+    for broker in one.unread:
+        yield Complaint(
+            kind="unread_replica",
+            where=where,
+            what=f"cannot be read on broker {broker}, which is up and has a replica of it",
+            remedy=Remedy.LOOK_AT_BROKER,
+            subject=str(broker),
+        )
     brokers = ", ".join(map(str, one.replicas))
     if one.is_offline:
         yield Complaint(

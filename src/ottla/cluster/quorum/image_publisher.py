@@ -4,7 +4,8 @@ It holds the lock for a few milliseconds at a time, and lets the server go on be
 come meanwhile are applied as one. Kafka's counterpart: `MetadataLoader`, with its publishers.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from threading import Event, Lock
 from time import perf_counter
 from typing import Final, NamedTuple
@@ -103,7 +104,7 @@ class ImagePublisher:
         with self._lock:
             published, self._waiting = self._waiting, None
         if published is None:
-            return IDLE_S
+            return self._make_awaited()
         may_begin = self._may_begin(published)
         try:
             # Rules and settings are not waited for: a broker may need them to be registered.
@@ -120,7 +121,15 @@ class ImagePublisher:
             self._put_back(published)
             return START_S
         self._told.applied()
-        return 0.0
+        return RETRY_S if self._follower.awaits else 0.0
+
+    def _make_awaited(self) -> float:
+        """Tries again what lacked descriptors, at times when nothing is published too."""
+        if not self._follower.awaits:
+            return IDLE_S
+        with suppress(StoppedError), self._in_turns():
+            self._follower.make_awaited()
+        return RETRY_S if self._follower.awaits else IDLE_S
 
     def _put_back(self, published: Published) -> None:
         with self._lock:
@@ -144,16 +153,22 @@ class ImagePublisher:
         image, changes = published.image, published.changes
         if published.is_whole or not self._is_caught_up:
             changes = ImageChanges.between(self._known, image)
+        with self._in_turns():
+            self._follower.follow(image, changes, touches_disks=touches_disks)
+        self._known, self._is_caught_up = image, touches_disks
+
+    @contextmanager
+    def _in_turns(self) -> Iterator[None]:
+        """Under the broker's lock, which others have in between; raises `StoppedError`."""
         self._turn.is_kept = False
         self._enter()
         token = CURRENT.set(self._turn)
         try:
-            self._follower.follow(image, changes, touches_disks=touches_disks)
+            yield
             self._turn.free()
         finally:
             CURRENT.reset(token)
             self._leave()
-        self._known, self._is_caught_up = image, touches_disks
 
     def _enter(self) -> None:
         self._place.lock.__enter__()

@@ -58,6 +58,7 @@ REMEDIES = {
     Remedy.ADD_VOTER: "ottla cluster add-controller {target} NODE --at HOST:PORT",
     Remedy.LOOK_AT_NODE: "the log of node {subject} says why; it takes a snapshot of the leader's "
     "if it is too far behind",
+    Remedy.LOOK_AT_BROKER: "the log of broker {subject} says why: it may wait for open files",
     Remedy.UNREGISTER_BROKER: "start it, or forget it: ottla cluster unregister {target} {subject}",
     Remedy.MAKE_SNAPSHOTS: "the node makes one while it runs, unless the disk refuses it (its log "
     "says so); see metadata.log.max.snapshot.interval.ms",

@@ -32,6 +32,7 @@ from tests.support.scripted_images import (
     ScriptedImages,
     partition_record,
 )
+from tests.support.shortages import ScarceFileSystem
 from tests.support.turns import with_others_in_between
 
 ORDERS = TopicPartition("orders", 0)
@@ -326,6 +327,77 @@ def test_a_log_is_made_in_the_directory_that_is_left_while_others_fail() -> None
     assert {place.partition for place in member.roles()} == {0, 1, 2}
     partitions = member.broker.topics.get("orders").partitions.values()
     assert {one.directory.path for one in partitions} == {"/c"}
+
+
+class Lacking(ScarceFileSystem):
+    """Lacks descriptors for files whose paths have `lacking`, if it is set."""
+
+    lacking: str | None = None
+
+    def check_descriptors(self, path: str | None) -> None:
+        self.has_descriptors = self.lacking is None or self.lacking not in (path or "")
+        super().check_descriptors(path)
+
+
+def test_partitions_without_descriptors_are_made_when_there_are_some() -> None:
+    images, there = ScriptedImages(), Lacking(FakeFileSystem())
+    member = FollowingMember(there)
+    member.show(images.image)
+    there.lacking = "orders-2"
+    member.show(images.create("orders", 70, *[(1,)] * 12))
+    assert len(member.roles()) < 12
+    assert member.complaints == [
+        "orders-2 and 9 more cannot be made here yet, and clients wait: Too many open files "
+        "(/d/orders-2/partition.metadata.tmp); raise the process's limit of open files (ulimit -n) "
+        "or of memory"
+    ]
+    member.follower.make_awaited()
+    assert len(member.complaints) == 1, "told once"
+    there.lacking = None
+    member.follower.make_awaited()
+    assert not member.follower.awaits
+    assert {one.partition for one in member.roles()} == set(range(12))
+    assert set(member.roles().values()) == {("Leading", 1, 0, 0)}
+    assert member.complaints[1:] == ["no partition waits to be made here any more"]
+    assert there.status("/d/orders-11") is not None
+
+
+def test_a_partition_that_waited_is_made_as_the_image_has_it_then() -> None:
+    images, there = ScriptedImages(), Lacking(FakeFileSystem())
+    member = FollowingMember(there)
+    member.show(images.image)
+    there.lacking = "/d/"
+    for number, name in enumerate(("orders", "gone", "moved")):
+        images.create(name, 70 + number, (1,))
+    member.show(images.image)
+    assert (member.roles(), list(member.broker.topics)) == ({}, [])
+    images.delete(70)
+    images.delete(71)
+    images.change(72, replicas=[2, 3], isr=[2, 3], leader=2)
+    images.create("orders", 80, (2, 1))
+    member.show(images.configure("orders", "retention.ms", "5000"))
+    there.lacking = None
+    member.show(images.create("later", 81, (1,)))
+    assert member.roles() == {
+        ORDERS: ("Following", 2, 0, 0),
+        TopicPartition("later", 0): ("Leading", 1, 0, 0),
+    }
+    topic = member.broker.topics.get("orders")
+    assert (topic.topic_id, topic.config.retention_ms) == (id_of(80), 5000)
+    assert not member.follower.awaits
+
+
+def test_on_a_full_disk_a_partition_is_made_on_another_and_nothing_waits() -> None:
+    """As Kafka has it: room does not come back by itself, and other replicas take over."""
+    images, there = ScriptedImages(), ScarceFileSystem(FakeFileSystem())
+    member = FollowingMember(there, "/a", "/b")
+    member.show(images.image)
+    there.full_for = "/a/orders-0/partition.metadata.tmp"
+    member.show(images.create("orders", 70, (1,)))
+    assert [one.is_offline for one in member.broker.directories] == [True, False]
+    assert member.broker.topics.partition("orders", 0).directory.path == "/b"
+    assert member.roles() == {ORDERS: ("Leading", 1, 0, 0)}
+    assert (member.follower.awaits, member.complaints) == (False, [])
 
 
 def _have_fail(directory: LogDirectory, error: str) -> None:

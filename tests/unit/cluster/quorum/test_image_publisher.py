@@ -28,6 +28,7 @@ from tests.support.brokers import id_of
 from tests.support.patience import wait_until
 from tests.support.replicated_brokers import replicas_of
 from tests.support.scripted_images import ScriptedImages, open_quorum_member
+from tests.support.shortages import ScarceFileSystem
 
 FIRST_EPOCH = 1
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -246,6 +247,23 @@ def test_an_image_that_cannot_be_applied_is_tried_again(
     assert [one.message for one in caplog.records if one.levelname == "ERROR"] == [
         "could not apply the cluster's metadata; it is tried again"
     ], "of a failure that lasts people are told once"
+
+
+def test_partitions_that_wait_for_descriptors_are_made_though_nothing_is_published(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ottla.cluster.quorum.image_publisher.RETRY_S", 0.001)
+    images, files = ScriptedImages(), ScarceFileSystem(FakeFileSystem())
+    broker = open_quorum_member(files)
+    publishing = Publishing(broker)
+    files.has_descriptors = False
+    with running(publishing):
+        publishing.publish(images.create("orders", 70, (1,), (1,)))
+        wait_until(lambda: publishing.applied and files.refused > 3)
+        assert not replicas_of(broker).manager.partitions
+        files.has_descriptors = True
+        wait_until(lambda: len(replicas_of(broker).manager.partitions) == 2)
+    assert len(publishing.complaints) == 2, "that they wait, and that none does any more"
 
 
 class Syncs(RecordingFileSystem):
