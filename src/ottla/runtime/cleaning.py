@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ottla.base.clock import Clock, read_clock
 from ottla.base.errors import StorageError
@@ -35,6 +35,11 @@ Engine = Callable[[CleaningTask, "Throttle"], "CompactionResult"]
 """Carries out a task's plan, throttled."""
 
 UNLIMITED = 1e15
+
+STOP_S: Final = 30.0
+"""How long a stop waits for passes that were stopped: only a disk that does not answer takes longer
+than a moment.
+"""
 
 THROTTLE_RATE = struct.Struct("<d")
 """Bytes per second."""
@@ -172,18 +177,25 @@ class Cleaning:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stops the running passes, and returns when they have ended."""
+        """Stops the running passes, and returns when they have ended, or are left to a disk that
+        does not answer: what they have written is removed by the next start.
+        """
         self._is_stopping = True
         with self._lock:
             running = list(self._running.items())
             for task, _ in running:
                 task.stop()
         self._wake.set()
-        for _, thread in running:
-            thread.join()
+        until_s = time.monotonic() + STOP_S
+        for task, thread in running:
+            thread.join(max(0.0, until_s - time.monotonic()))
+            if thread.is_alive():
+                place = task.log.directory
+                logger.warning("%s: left while it is compacted: the disk does not answer", place)
         if self._thread.is_alive():
-            self._thread.join()
-        self._throttle.close()
+            self._thread.join(max(0.0, until_s - time.monotonic()))
+        if not any(thread.is_alive() for _, thread in running):
+            self._throttle.close()
 
     def look_again(self) -> None:
         """Starts what is due without waiting for `log.cleaner.backoff.ms`."""

@@ -11,8 +11,9 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 from ottla.base.files import OsFileSystem
 from ottla.broker.log_jobs.cleaner import CleaningTask
@@ -36,6 +37,11 @@ from ottla.storage.compaction.verdict import LastRecord
 from ottla.storage.index.transaction_index import AbortedTransaction
 
 NICENESS = 10
+
+KILLED_S: Final = 5.0
+"""How long is waited for the end of a process that was killed: it does nothing any more, and only a
+disk that does not answer keeps it.
+"""
 
 
 class CleaningProcessError(Exception):
@@ -93,7 +99,8 @@ class ProcessEngine:
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
     process.kill()
-    process.wait()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(KILLED_S)
 
 
 def _result(kind: str, values: list[Any]) -> CompactionResult:

@@ -8,6 +8,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from typing import Final
 
 from ottla.base.clock import Clock
 from ottla.base.failures import Failures
@@ -19,6 +20,11 @@ from ottla.storage.log.maintenance import FlushPlan
 logger = logging.getLogger(__name__)
 
 INTERVAL_S = 0.2
+
+STOP_S: Final = 30.0
+"""How long a stop waits for a sync. Other directories are closed then, which takes time too, and
+service managers kill after 90 s.
+"""
 
 Plans = list[tuple[LogDirectory, FlushPlan]]
 
@@ -45,6 +51,7 @@ class Flusher:
         self._on_failure = on_failure
         self._failures = Failures()
         self._is_stopping = threading.Event()
+        self._syncing: LogDirectory | None = None
         self._thread = threading.Thread(target=self._run, name="ottla-flusher", daemon=True)
 
     def start(self) -> None:
@@ -52,9 +59,15 @@ class Flusher:
         self._thread.start()
 
     def stop(self) -> None:
-        """Returns once the running flush is done."""
+        """Returns once the running flush is done. A directory whose disk does not answer goes
+        offline: it is left as by a crash, without a clean-shutdown file.
+        """
         self._is_stopping.set()
-        self._thread.join()
+        self._thread.join(STOP_S)
+        directory = self._syncing
+        if self._thread.is_alive() and directory is not None:
+            with self._lock:
+                directory.health.fail(OSError(f"a sync has not returned for {STOP_S:g} s"))
 
     def _run(self) -> None:
         wait_s = INTERVAL_S
@@ -88,6 +101,7 @@ class Flusher:
 
     def _carry_out(self, plans: Plans) -> None:
         for directory, plan in plans:
+            self._syncing = directory
             try:
                 plan.carry_out(self._file_system)
             except OSError as error:
@@ -95,5 +109,8 @@ class Flusher:
                     directory.health.fail(error)
                 self._on_failure()
                 continue
+            finally:
+                self._syncing = None
             with self._lock:
-                plan.owner.finish_flush(plan, self._clock.monotonic_ms())
+                if not directory.is_offline:  # as when it returns after the stop
+                    plan.owner.finish_flush(plan, self._clock.monotonic_ms())

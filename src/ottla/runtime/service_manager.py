@@ -53,7 +53,7 @@ class ServiceManager:
             self.stopping()
             self._has_ended.set()
             if watchdog is not None:
-                watchdog.join()
+                watchdog.join(SEND_S)  # it may wait for a lock that is never free again
 
     def stopping(self) -> None:
         """Reports that the service stops; once, so that any part of a stop may call it."""

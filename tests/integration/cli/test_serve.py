@@ -257,3 +257,51 @@ def test_systemd_hears_that_it_serves_and_that_it_stops(
         while (heard := systemd.recv(500)) == b"WATCHDOG=1":
             pass
         assert heard == b"STOPPING=1\nSTATUS=stopping"
+
+
+WITH_A_DISK_THAT_HANGS = """
+import os, sys, threading
+from ottla.base import files
+from ottla.cli.main import main
+from ottla.runtime import flusher, stop_limit
+
+def hang(descriptor, hangs=sys.argv[1], sync=os.fsync):
+    if os.path.exists(hangs):
+        threading.Event().wait()
+    sync(descriptor)
+
+os.fsync = files._sync_content = hang
+flusher.STOP_S = 0.2
+stop_limit.StopLimit.__init__.__kwdefaults__["limit_s"] = 1.0
+sys.argv = ["ottla", *sys.argv[2:]]
+main()
+"""
+
+
+def test_a_stop_does_not_wait_for_ever_for_a_disk_that_does_not_answer(tmp_path: Path) -> None:
+    hangs, data = tmp_path / "hangs", tmp_path / "data"
+    command = [sys.executable, "-c", WITH_A_DISK_THAT_HANGS, str(hangs), "serve", str(data)]
+    address = f"127.0.0.1:{free_port()}"
+    with subprocess.Popen(
+        [*command, "--listen", address],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("ready ")
+        producer = Producer({"bootstrap.servers": address, "acks": "all"})
+        producer.produce("orders", b"one", partition=0)
+        assert producer.flush(PATIENCE_S) == 0
+        hangs.touch()
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 1
+    assert errors.splitlines()[-1] == (
+        f"{data}: the disk has not answered for 1 s; stopped without closing what is there, which "
+        "the next start recovers"
+    )
+    hangs.unlink()
+    assert not (data / ".kafka_cleanshutdown").exists()
+    assert run_ottla("log", "check", data).returncode == 0

@@ -10,6 +10,8 @@ from ottla.runtime.flusher import Flusher
 from ottla.testing import FakeClock
 from ottla.testing.faults import FaultPlan, FaultyFileSystem
 from tests.support.brokers import NOW_MS, batch, disk, open_broker
+from tests.support.patience import wait_until
+from tests.support.shortages import ScarceFileSystem
 
 
 def test_a_flush_that_fails_takes_its_directory_offline_and_is_reported() -> None:
@@ -63,3 +65,30 @@ def test_a_round_that_fails_is_repeated_later_and_its_cause_is_logged_once(
     assert [one.getMessage() for one in caplog.records] == [
         "flushing failed, and will be tried again"
     ]
+
+
+def test_a_stop_does_not_wait_for_ever_for_a_disk_and_leaves_its_directory_as_a_crash_does(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("ottla.runtime.flusher.STOP_S", 0.05)
+    monkeypatch.setattr("ottla.runtime.flusher.INTERVAL_S", 0.001)
+    inner = disk("/a", "/b")
+    files = ScarceFileSystem(inner)
+    broker = open_broker(inner, "/a", "/b", log_flush_interval_ms="0")
+    broker.admin.create_topic(NewTopic(name="t", partition_count=2))
+    lock = threading.RLock()
+    flusher = Flusher(broker, files, clock=FakeClock(), lock=lock)
+    flusher.start()
+    files.answers = threading.Event()
+    with lock:
+        broker.appends.append(broker.topics.partition("t", 0), batch(), now_ms=NOW_MS)
+        broker.appends.write_out()
+    wait_until(lambda: files.refused)
+    flusher.stop()
+    broker.close()
+    files.answers.set()
+    hung = broker.topics.partition("t", 0).directory.path
+    (line,) = (one.getMessage() for one in caplog.records if one.levelname == "ERROR")
+    assert line.startswith(f"{hung} goes offline until a restart: a sync has not returned")
+    marks = [inner.status(f"{path}/.kafka_cleanshutdown") is not None for path in ("/a", "/b")]
+    assert marks == [hung != "/a", hung != "/b"]

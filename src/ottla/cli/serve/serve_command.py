@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from ottla.config.listeners import Listener
     from ottla.runtime.owner_notes import OwnerNotes
     from ottla.runtime.service_manager import ServiceManager
+    from ottla.runtime.stop_limit import StopLimit, TimedLock
     from ottla.runtime.tier_worker import ReleasableLock
     from ottla.server.network.listener import Server
 
@@ -209,14 +210,10 @@ def serve(
     beside: "Beside",
 ) -> None:
     """Serves until a signal stops it."""
-    from ottla.base.files import OsFileSystem
     from ottla.config.group_coordinator import with_local_defaults
     from ottla.config.listeners import every_listener
-    from ottla.runtime.cleaning import Cleaning
-    from ottla.runtime.cleaning_process import ProcessEngine
     from ottla.runtime.collector import Collector
     from ottla.runtime.event_log import EventLog
-    from ottla.runtime.flusher import Flusher
     from ottla.runtime.owner_notes import OwnerNotes, WorkNotes, addresses_for_commands
     from ottla.runtime.service_manager import ServiceManager
     from ottla.server.network.embedding import Embedding
@@ -236,10 +233,9 @@ def serve(
     lock = threading.RLock()
     embedding = Embedding(lock=lock, upkeep=Collector())
     server = Server(broker, listeners, clock=clock, needs_disk=True, embedding=embedding)
-    flusher = Flusher(broker, OsFileSystem(), clock=clock, lock=lock, on_failure=server.wake)
-    cleaning = Cleaning(broker, ProcessEngine(os.environ), clock=clock, lock=lock)
     with ExitStack() as stack:
         stack.callback(events.stop)
+        limit = stack.enter_context(_limit(broker, lock, progress))
         stack.callback(broker.close)
         stack.callback(progress.begin_stop)
         if metrics is not None:
@@ -262,15 +258,21 @@ def serve(
         place.when_usable(lambda: click.echo(ready()))
         observing.open_console(stack, known, addresses)
         beside.on_ready()
-        flusher.start()
-        cleaning.start()
-        _start_tier(stack, broker, server, clock, lock)
+        _start_jobs(stack, broker, server, clock, lock)
         unused.pop_all()
         stack.enter_context(service.serving(ready(), lock))
         server.run()
-        flusher.stop()
-        cleaning.stop()
+        limit.closing()
     _check_disks(broker)
+
+
+def _limit(broker: "Broker", lock: "TimedLock", progress: RecoveryProgress) -> "StopLimit":
+    from ottla.runtime.stop_limit import StopLimit
+
+    def open_paths() -> list[str]:
+        return [one.path for one in broker.directories if one.is_claimed]
+
+    return StopLimit(lock, open_paths, lambda: progress.step)
 
 
 def _check_disks(broker: "Broker") -> None:
@@ -292,14 +294,25 @@ def _stop(service: "ServiceManager", place: Place, server: "Server") -> None:
     place.stop(server)
 
 
-def _start_tier(
+def _start_jobs(
     stack: ExitStack,
     broker: "Broker",
     server: "Server",
     clock: "Clock",
     lock: "ReleasableLock",
 ) -> None:
-    """Has the broker's remote tier worked on until the stack is closed."""
+    """Has logs flushed and compacted, and the remote tier worked on, until the stack is closed."""
+    from ottla.base.files import OsFileSystem
+    from ottla.runtime.cleaning import Cleaning
+    from ottla.runtime.cleaning_process import ProcessEngine
+    from ottla.runtime.flusher import Flusher
+
+    cleaning = Cleaning(broker, ProcessEngine(os.environ), clock=clock, lock=lock)
+    cleaning.start()
+    stack.callback(cleaning.stop)
+    flusher = Flusher(broker, OsFileSystem(), clock=clock, lock=lock, on_failure=server.wake)
+    flusher.start()
+    stack.callback(flusher.stop)
     reads = broker.fetches.tier
     if reads is None:
         return

@@ -74,7 +74,7 @@ class ServedTables:
             except subprocess.TimeoutExpired:
                 logger.warning("tables: the last commit takes too long, and is abandoned")
                 process.kill()
-        self._thread.join()
+        self._thread.join(GOODBYE_S)
 
     def _run(self) -> None:
         while True:

@@ -122,6 +122,11 @@ class LogDirectory:
     def is_offline(self) -> bool:
         return self.health.failure is not None
 
+    @property
+    def is_claimed(self) -> bool:
+        """Whether its lock is held: from a claim until it is closed or abandoned."""
+        return self._lock is not None
+
     # Loading
 
     @touches_disk
