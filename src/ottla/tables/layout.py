@@ -25,7 +25,12 @@ from ottla.tables.columns.statistics import is_named, leaf_paths
 from ottla.tables.entries import DataFile, FileRole
 from ottla.tables.values.decoder import Decoding, Envelope, ValueFormat
 from ottla.tables.values.opening import check_decoding
-from ottla.tables.values.projection import Projection, parse_projection, projection_fields
+from ottla.tables.values.projection import (
+    Projection,
+    continued,
+    parse_projection,
+    projection_fields,
+)
 from ottla.tables.values.record_decoder import RecordDecoder, RecordDecoding
 from ottla.tables.values.schema import check_evolution, schema_text, type_text
 
@@ -215,7 +220,7 @@ def next_layout(pinned: TableLayout, asked: LayoutOptions, commit_id: int) -> Ta
         value=_next_decoding(has.value, asked.decoding, "values"),
         key=_next_decoding(has.key, asked.key, "keys"),
         header=asked.header or has.header,
-        projection=asked.projection or has.projection,
+        projection=continued(has.projection, asked.projection),
     )
     if now == has:
         check_statistics(pinned)
@@ -227,6 +232,7 @@ def next_layout(pinned: TableLayout, asked: LayoutOptions, commit_id: int) -> Ta
     new = PinnedDecoding(since_commit=commit_id, record=now)
     found = replace(pinned, decodings=(*decodings, new))
     _check_flat(found)
+    _check_directories(found)
     check_statistics(found)
     _check_order(found)
     return _repartitioned(found, asked)
@@ -436,6 +442,19 @@ def _check_flat(layout: TableLayout) -> None:
         check_flat(layout.decoded_types.get("value"), taken)
     elif layout.record_decoding.projection is not None and layout.decoding is None:
         raise UserError("--select, --rename and --cast are for decoded values: add --decode json")
+
+
+def _check_directories(layout: TableLayout) -> None:
+    """Raises `UserError` if a new column has the name of one that is in directories' names."""
+    by = layout.partitioning
+    if by is None or by.is_spec:
+        return
+    clash = next((name for name in layout.stored_columns.names if name in by.names), None)
+    if clash is not None:
+        raise UserError(
+            f"a new column {clash} would have the name of the directories of --partition-by "
+            f"{by.text}; load into another table"
+        )
 
 
 def is_placed(file: DataFile, partitioning: Partitioning | None) -> bool:

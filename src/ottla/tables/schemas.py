@@ -60,6 +60,9 @@ def requested_layout(state: TableState, asked: LayoutOptions, topic: str) -> Tab
     """
     asked = with_registered_schema(asked, state.layout, topic)
     if state.commit_count:
+        if asked.is_growing:
+            # It may name fields that the first records have: see `_grown`.
+            asked = replace(asked, projection=None)
         return next_layout(state.layout, asked, state.commit_count)
     return first_layout(asked)
 
@@ -107,7 +110,7 @@ def sampled_layout(
     """
     if layout.is_inferred:
         return _inferred(layout, sample)
-    return _grown(layout, sample, commit_id) if asked.is_growing else layout
+    return _grown(layout, asked, sample, commit_id) if asked.is_growing else layout
 
 
 def _inferred(layout: TableLayout, sample: "pa.Table") -> TableLayout:
@@ -120,7 +123,9 @@ def _inferred(layout: TableLayout, sample: "pa.Table") -> TableLayout:
     return settled_layout(found)
 
 
-def _grown(layout: TableLayout, sample: "pa.Table", commit_id: int) -> TableLayout:
+def _grown(
+    layout: TableLayout, asked: LayoutOptions, sample: "pa.Table", commit_id: int
+) -> TableLayout:
     decoding = layout.decoding
     if decoding is None or decoding.format is not ValueFormat.JSON or decoding.registry:
         raise UserError(
@@ -130,7 +135,8 @@ def _grown(layout: TableLayout, sample: "pa.Table", commit_id: int) -> TableLayo
     values = _bare(sample["value"].to_pylist(), decoding)
     kind = with_inferred_fields(parse_schema(decoding.schema), values)
     wanted = replace(decoding, schema=schema_text(kind))
-    return next_layout(layout, LayoutOptions(decoding=wanted), commit_id)
+    grown = LayoutOptions(decoding=wanted, projection=asked.projection)
+    return next_layout(layout, grown, commit_id)
 
 
 def _bare(values: list[bytes | None], decoding: Decoding) -> Iterable[bytes | None]:

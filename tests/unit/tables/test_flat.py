@@ -1,7 +1,9 @@
 """Flat tables: fields of values as columns, selected, renamed, cast, in all that tables do."""
 
 import json
+import math
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -171,6 +173,47 @@ def test_fields_are_selected_renamed_and_cast_and_a_clash_is_refused_with_the_me
         orders.load(order(3), is_flat=False)
 
 
+@pytest.mark.slow
+def test_what_grows_into_a_flat_table_can_be_renamed_in_the_same_load(tmp_path: Path) -> None:
+    inferred = Decoding(format=ValueFormat.JSON, schema="")
+    first = Projection(rename=(("id", "order_id"),), cast="order_id decimal(9,2)")
+    orders = Orders(tmp_path, decoding=inferred, projection=first)
+    orders.load({"id": 1})
+    with pytest.raises(UserError, match="--rename _offset=offset_value"):
+        orders.load({"id": 2, "_offset": 7, "at": 1}, projection=None, is_growing=True)
+    more = Projection(rename=(("_offset", "offset_value"),), cast="at string")
+    orders.load({"id": 3}, projection=more, is_growing=True)
+    orders.load({"id": 4, "_offset": 8})
+    orders.assert_whole()
+    found = [(row["order_id"], row["offset_value"], row["at"]) for row in orders.rows()]
+    assert found == [(1, None, None), (2, 7, "1"), (3, None, None), (4, 8, None)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("by", "clash"), [("truncate(10, id)", "id_trunc_10"), ("day", "day")])
+@pytest.mark.parametrize("is_delta", [True, False])
+def test_a_field_with_the_name_of_a_partition_is_refused_when_it_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, by: str, clash: str, is_delta: bool
+) -> None:
+    if not is_delta:
+        pytest.importorskip("pyiceberg")
+        monkeypatch.setenv("HOME", str(tmp_path))
+        clash = {"day": "timestamp_day"}.get(clash, clash)
+    orders = Orders(
+        tmp_path,
+        None if is_delta else "iceberg://lake/shop.orders",
+        decoding=Decoding(format=ValueFormat.JSON, schema=""),
+        partitioning=parse_partitioning(by),
+    )
+    orders.load({"id": 11})
+    with pytest.raises(UserError, match=f"--rename {clash}={clash}_value"):
+        orders.load({"id": 12, clash: 7}, is_growing=True)
+    renamed = Projection(rename=((clash, f"{clash}_value"),))
+    orders.load({"id": 13}, projection=renamed, is_growing=True)
+    assert [row[f"{clash}_value"] for row in orders.rows()] == [None, 7, None]
+    orders.assert_whole()
+
+
 @pytest.mark.parametrize(
     ("projection", "words"),
     [
@@ -182,7 +225,7 @@ def test_fields_are_selected_renamed_and_cast_and_a_clash_is_refused_with_the_me
         (Projection(rename=(("nope", "x"),)), "--rename nope: there is no such column"),
         (Projection(cast="nope int"), "--cast nope: there is no such column"),
         (Projection(rename=(("id", "AT"),)), "--rename at=at_2"),
-        (Projection(cast="who int"), "--cast who int: a struct<name: string> cannot be cast so"),
+        (Projection(cast="who int"), "--cast who int: struct<name: string> cannot be cast so"),
         (
             Projection(rename=(("id", "_offset"),)),
             "--columns flat: values have a field _offset, which is the name of a column of its "
@@ -226,6 +269,27 @@ def test_values_that_cannot_be_cast_are_faults_and_others_are_not() -> None:
     ]
     assert sorted(found.faults) == [1, 4, 6]
     assert found.faults[1].startswith("n is no int: ")
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "cast", "expected"),
+    [
+        ("bigint", [12, -(2**62), 9_999_999, 10_000_000], "decimal(9,2)", ["12", None, "9999999"]),
+        ("int", [12, 1000], "decimal(3,0)", ["12", None]),
+        ("double", [12.5, 0.1, 1.25, 1e300, -0.0], "decimal(9,1)", ["12.5", "0.1", None, None, 0]),
+        ("double", [math.nan, math.inf, 1e16, None], "decimal(20,0)", [None, None, 10**16, None]),
+    ],
+)
+def test_numbers_become_decimals_if_all_of_their_digits_have_room(
+    kind: str, values: list[Any], cast: str, expected: list[Any]
+) -> None:
+    rows = pa.array([{"n": one} for one in values], parse_schema(f"n {kind}"))
+    found = ProjectedDecoder(Given(rows), Projection(cast=f"n {cast}")).decode(None)
+    seen = [row["n"] for row in found.rows.to_pylist()]
+    wanted = [None if one is None else Decimal(one) for one in expected]
+    assert seen[: len(wanted)] == wanted
+    faults = {index for index, one in enumerate(seen) if one is None and values[index] is not None}
+    assert set(found.faults) == faults
 
 
 def test_flat_rows_are_read_as_they_were_but_for_values_without_any_field() -> None:

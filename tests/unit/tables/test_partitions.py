@@ -12,7 +12,7 @@ pytest.importorskip("deltalake")
 import deltalake
 import pyarrow as pa
 import pyarrow.compute as pc
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 import ottla
@@ -28,6 +28,7 @@ from ottla.loading.rerun_plan import rerun_range
 from ottla.sources.opening import open_log, topic_options
 from ottla.tables.columns.identity import Upsert
 from ottla.tables.columns.partitions import (
+    NULL_DIRECTORY,
     Partitioning,
     parse_partitioning,
     parse_partitioning_fields,
@@ -114,6 +115,9 @@ def test_what_is_no_partitioning_is_refused_with_examples(text: str) -> None:
         ("day, day(value.at)", "two directories would be named day"),
         ("partition", "the table has a column partition already"),
         ("value.country, value.country", "two directories would be named country"),
+        ("value.at", "use day(value.at), or hour, month or year of it"),
+        ("timestamp", "use day(timestamp), or hour, month or year of it"),
+        ("value.x", "name a column of such a type"),
     ],
 )
 def test_a_column_that_cannot_partition_is_refused_by_its_name(text: str, words: str) -> None:
@@ -158,6 +162,7 @@ def test_a_value_that_no_directory_can_be_named_by_is_refused_with_the_mend() ->
 
 
 @given(st.text(max_size=40))
+@example("__HIVE_DEFAULT_PARTITION__")
 def test_a_directory_gives_the_value_back(text: str) -> None:
     try:
         (name,) = directories("value.country", {"country": text})
@@ -167,6 +172,47 @@ def test_a_directory_gives_the_value_back(text: str) -> None:
     assert name.isascii()
     assert not set(name) & set("/?# ")
     assert values_in(f"data/load/{name}/part.parquet") == {"country": text}
+
+
+def test_an_empty_text_is_null_in_deltas_directories_alone() -> None:
+    for is_spec, expected in ((True, {"country="}), (False, {f"country={NULL_DIRECTORY}"})):
+        by = placed(parse_partitioning("value.country"), ROWS, is_spec=is_spec)
+        rows = rows_of({"country": ""}, {"country": None})
+        names = {name for name, _ in parted(rows, by)}
+        assert names == {*expected, f"country={NULL_DIRECTORY}"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("address", ["delta", "iceberg://lake/shop.orders"])
+def test_a_text_that_reads_like_nulls_directory_is_no_null(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    is_delta = not address.startswith("iceberg")
+    if not is_delta:
+        pytest.importorskip("pyiceberg")
+        monkeypatch.setenv("HOME", str(tmp_path))
+    countries = ["", NULL_DIRECTORY, None]
+    with ottla.open(tmp_path / "log") as log:
+        log.create_topic("orders")
+        for country in countries:
+            log.append("orders", json.dumps({"country": country}).encode())
+    layout = LayoutOptions(
+        decoding=Decoding(format=ValueFormat.JSON, schema="country string"),
+        partitioning=parse_partitioning("country"),
+        is_flat=True,
+    )
+    table = str(tmp_path / "table") if is_delta else address
+    place = LoadRoute(str(tmp_path / "log"), "orders", table)
+    load(load_job(place, LocalEngine(), options=LoadOptions(layout=layout)))
+    rows = ottla.table.dataset(table).to_table().sort_by("_offset")
+    assert rows["country"].to_pylist() == countries
+    if is_delta:
+        assert rows["country_part"].to_pylist() == [None, NULL_DIRECTORY, None]
+        theirs = deltalake.DeltaTable(table).to_pyarrow_dataset().to_table().sort_by("_offset")
+        assert theirs["country_part"].to_pylist() == [None, NULL_DIRECTORY, None]
+    else:
+        found = ottla.table.dataset(table).filter(pc.field("country") == NULL_DIRECTORY)
+        assert found.count_rows() == 1
 
 
 @given(

@@ -24,6 +24,9 @@ TIMESTAMP_COLUMN = "timestamp"
 NULL_DIRECTORY = "__HIVE_DEFAULT_PARTITION__"
 """The directory name of a null, as in Hive and Spark."""
 
+_ESCAPED_NULL = NULL_DIRECTORY.replace("_", "%5F", 1)
+"""That of the text which reads so."""
+
 MOST_WIDTH = 2**31 - 1
 _MOST_CHARACTERS = 180
 """Of a value in a directory's name, which has 255 bytes at most."""
@@ -247,9 +250,20 @@ def _check_column(one: PartitionField, rows: "pa.Schema") -> None:
         }.get(one.transform, "timestamp column")
         what = "is none" if kind is None else f"is {kind}"
         raise UserError(
-            f"--partition-by {one.text}: it takes a {wanted}, and {one.column} {what}; use "
-            f"timestamp, the record's, or a field of the values' schema (value.at)"
+            f"--partition-by {one.text}: it takes a {wanted}, and {one.column} {what}; "
+            f"{_instead(one, kind)}"
         )
+
+
+def _instead(one: PartitionField, kind: Any) -> str:
+    """What to partition by in place of a column that cannot be taken."""
+    import pyarrow.types as types
+
+    if one.transform.is_time or kind is None:
+        return "use timestamp, the record's, or a field of the values' schema (value.at)"
+    if types.is_timestamp(kind):
+        return f"use day({one.column}), or hour, month or year of it"
+    return "name a column of such a type, a field of a struct (value.id), or --cast it"
 
 
 def _can_be_of(transform: Transform, kind: Any) -> bool:
@@ -281,15 +295,21 @@ def parted(
     """Groups rows by directory (`day=2026-01-31/country=DE`), in order of appearance."""
     import pyarrow.compute as pc
 
-    texts = [_directories(rows, one) for one in partitioning.fields]
+    texts = [
+        _directories(rows, one, is_empty_null=not partitioning.is_spec)
+        for one in partitioning.fields
+    ]
     joined = texts[0] if len(texts) == 1 else pc.binary_join_element_wise(*texts, "/")
     found = pc.dictionary_encode(joined)
     for index, name in enumerate(found.dictionary.to_pylist()):
         yield name, rows.filter(pc.equal(found.indices, index))
 
 
-def _directories(rows: "pa.RecordBatch", one: PartitionField) -> Any:
-    """The name of each row's directory for one field."""
+def _directories(rows: "pa.RecordBatch", one: PartitionField, *, is_empty_null: bool) -> Any:
+    """The name of each row's directory for one field.
+
+    In Delta's log an empty text is null (`is_empty_null`): some readers take it for a text.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -302,7 +322,8 @@ def _directories(rows: "pa.RecordBatch", one: PartitionField) -> Any:
     found = pc.dictionary_encode(column, null_encoding="encode")
     values = _text_maker(one)(found.dictionary).to_pylist()
     names = [
-        f"{one.name}={NULL_DIRECTORY if value is None else _escaped(value)}" for value in values
+        f"{one.name}={NULL_DIRECTORY if _is_null(value, is_empty_null) else _escaped(value)}"
+        for value in values
     ]
     return pa.array(names, pa.string()).take(found.indices)
 
@@ -355,9 +376,13 @@ def _buckets(values: Any, count: int) -> list[int | None]:
     return [None if one is None else (mmh3.hash(one) & MOST_WIDTH) % count for one in plain]
 
 
+def _is_null(value: str | None, is_empty_null: bool) -> bool:
+    return value is None or (is_empty_null and not value)
+
+
 def _escaped(value: str) -> str:
     """A value as part of a directory's name, as in Hive and Spark."""
-    found = quote(value, safe="")
+    found = quote(value, safe="") if value != NULL_DIRECTORY else _ESCAPED_NULL
     if len(found) > _MOST_CHARACTERS:
         raise UserError(
             f"a value to partition by has {len(value):,} characters ({value[:20]}...), which no "

@@ -292,17 +292,20 @@ def _footer(opened: Any) -> Any:
 
 def directory_values(path: str) -> dict[str, str]:
     """Columns in the path, as in Hive's directory names."""
-    pairs = (part.partition("=") for part in path.split("/")[:-1])
-    return {name: unquote(value) for name, sign, value in pairs if sign}
+    return {name: unquote(value) for name, value in _directories(path).items()}
 
 
 def values_in(path: str) -> dict[str, str | None]:
-    """The columns in a file's path."""
-    return with_nulls(directory_values(path))
+    """The columns in a file's path; a text that only looks like null is escaped there."""
+    return {
+        name: None if value == NULL_DIRECTORY else unquote(value)
+        for name, value in _directories(path).items()
+    }
 
 
-def with_nulls(values: Mapping[str, str]) -> dict[str, str | None]:
-    return {name: None if value == NULL_DIRECTORY else value for name, value in values.items()}
+def _directories(path: str) -> dict[str, str]:
+    pairs = (part.partition("=") for part in path.split("/")[:-1])
+    return {name: value for name, sign, value in pairs if sign}
 
 
 def partition_bounds(footer: Any) -> list[tuple[int, int]]:

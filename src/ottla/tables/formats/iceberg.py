@@ -534,6 +534,14 @@ def _unite(transaction: Transaction, wanted: "pa.Schema") -> None:
     check_columns(
         pa.schema([one.with_type(plain_type(one.type)) for one in there]), wanted, numbers
     )
+    specs = transaction.table_metadata.partition_specs
+    partitions = {field.name for spec in specs for field in spec.fields}
+    clash = next((name for name in wanted.names if name in partitions - {*there.names}), None)
+    if clash is not None:
+        raise UserError(
+            f"a new column {clash} would have the name of a partition field that the table has, or "
+            f"had; rename it, in a flat table by --rename {clash}={clash}_value"
+        )
     with transaction.update_schema() as update:
         update.union_by_name(wanted)
 

@@ -14,7 +14,7 @@ from ottla.base.values import dataclass
 from ottla.tables.columns.partitions import Partitioning
 from ottla.tables.columns.statistics import LeafStatistics, Path
 from ottla.tables.entries import DataFile
-from ottla.tables.files.parquet_files import with_nulls
+from ottla.tables.files.parquet_files import values_in
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -193,7 +193,7 @@ def version_made(log: TransactionLog, address: str, change: Change) -> int:
 
 def partition_values(file: DataFile) -> dict[str, str | None]:
     """The columns in the directory's name."""
-    return with_nulls(file.values)
+    return values_in(file.path)
 
 
 def column_statistics(parts: Sequence[DataFile]) -> dict[Path, LeafStatistics]:

@@ -7,7 +7,7 @@ from ottla.base.errors import UserError
 from ottla.base.values import dataclass
 from ottla.tables.values.decoder import Decoded, ValueDecoder
 from ottla.tables.values.json_rest import RESCUED_COLUMN
-from ottla.tables.values.schema import parse_schema, struct_type, type_text
+from ottla.tables.values.schema import parse_schema, schema_text, struct_type, type_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,10 +106,10 @@ def _check_cast(one: _Column) -> None:
     if one.kind == one.source:
         return
     try:
-        pa.array([], one.source).cast(one.kind)
+        _as_type(pa.array([], one.source), one.kind)
     except pa.ArrowNotImplementedError as error:
         raise UserError(
-            f"--cast {one.name} {type_text(one.kind)}: a {type_text(one.source)} cannot be cast so"
+            f"--cast {one.name} {type_text(one.kind)}: {type_text(one.source)} cannot be cast so"
         ) from error
 
 
@@ -152,7 +152,7 @@ def _cast_pieces(
     import pyarrow as pa
 
     try:
-        yield column.cast(one.kind)
+        yield _as_type(column, one.kind)
     except pa.ArrowInvalid as error:
         if len(column) > 1:
             half = len(column) // 2
@@ -161,6 +161,38 @@ def _cast_pieces(
         else:
             on_fault(start, f"{'.'.join(one.path)} is no {type_text(one.kind)}: {error}")
             yield pa.nulls(1, one.kind)
+
+
+def _as_type(column: Any, kind: Any) -> Any:
+    """The column in another type; raises `pyarrow.ArrowInvalid` where a value has none in it."""
+    import pyarrow as pa
+    import pyarrow.types as types
+
+    if types.is_decimal(kind):
+        if types.is_integer(column.type):
+            # Arrow asks for the digits that the type may have, not for those of the values.
+            column = column.cast(pa.decimal128(19, 0))
+        elif types.is_floating(column.type):
+            # Arrow rounds numbers; of texts it refuses digits that have no room.
+            column = column.cast(pa.string())
+    return column.cast(kind)
+
+
+def continued(has: Projection | None, asked: Projection | None) -> Projection | None:
+    """What a later load asks for, with what the table has already of the same fields."""
+    if has is None or asked is None:
+        return asked or has
+    select = asked.select or has.select
+    before = {old: new for old, new in has.rename if not select or old in select}
+    rename = {**before, **dict(asked.rename)}
+    casts = {one.name: one.type for one in parse_schema(has.cast)} if has.cast else {}
+    if select:
+        names = {rename.get(one, one.rpartition(".")[2]) for one in select}
+        casts = {name: kind for name, kind in casts.items() if name in names}
+    casts |= {one.name: one.type for one in parse_schema(asked.cast)} if asked.cast else {}
+    return Projection(
+        select=select, rename=tuple(rename.items()), cast=schema_text(struct_type(casts.items()))
+    )
 
 
 def projection_fields(projection: Projection | None) -> dict[str, Any] | None:
