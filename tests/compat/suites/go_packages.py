@@ -113,7 +113,16 @@ def run_tests(
     outcomes = outcomes_of_events(done.stdout.splitlines())
     if not outcomes:
         sys.exit((done.stdout + done.stderr)[-4000:])
+    sys.stderr.write(words_of_failed(done.stdout.splitlines()))
     return outcomes
+
+
+def words_of_failed(lines: Sequence[str]) -> str:
+    """What the tests that failed said, each with its name before it."""
+    events = [json.loads(line) for line in lines]
+    failed = {event.get("Test") for event in events if event["Action"] == "fail"} - {None}
+    said = [event for event in events if event.get("Test") in failed and "Output" in event]
+    return "".join(f"{event['Test']}: {event['Output']}" for event in said)
 
 
 def outcomes_of_events(lines: Iterable[str]) -> dict[str, str]:

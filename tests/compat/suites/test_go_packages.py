@@ -2,7 +2,7 @@
 
 import json
 
-from tests.compat.suites.go_packages import outcomes_of_events
+from tests.compat.suites.go_packages import outcomes_of_events, words_of_failed
 
 
 def _lines(*events: tuple[str, str] | tuple[str, str, str]) -> list[str]:
@@ -52,3 +52,14 @@ def test_test_skipped_without_a_word_is_skipped_by_itself() -> None:
 
 def test_what_is_said_of_a_package_is_no_test() -> None:
     assert outcomes_of_events([json.dumps({"Action": "fail", "Package": "a"})]) == {}
+
+
+def test_what_failed_tests_said_is_told_with_their_names() -> None:
+    lines = _lines(
+        ("output", "One", "of no interest\n"),
+        ("pass", "One"),
+        ("output", "Two", "want 3, got 2\n"),
+        ("fail", "Two"),
+    )
+
+    assert words_of_failed(lines) == "Two: want 3, got 2\n"

@@ -86,6 +86,15 @@ def test_a_format_that_the_consumer_knows_is_not_converted_and_not_refused() -> 
     assert fetched(Asker(broker), 1).error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
+@pytest.mark.parametrize(("version", "is_refused"), [(1, True), (3, True), (9, True), (10, False)])
+def test_a_topic_compressed_with_zstd_is_refused_to_consumers_that_may_not_know_it(
+    asker: Asker, broker: Broker, version: int, is_refused: bool
+) -> None:
+    broker.admin.create_topic(NewTopic(name="t", overrides={"compression.type": "zstd"}))
+    code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE if is_refused else 0
+    assert fetched(asker, version).error_code == code
+
+
 # Features
 
 

@@ -63,6 +63,10 @@ FIRST_LEADER_VERSION = 16
 FIRST_FOLLOWER_VERSION = 11
 """From here on, consumers may read from followers (KIP-392)."""
 
+FIRST_ZSTD_VERSION = 10
+"""Before it, a topic with `compression.type=zstd` is refused, whatever its batches have (KIP-110).
+"""
+
 FIRST_TIER_VERSION = 14
 MOVED_TO_TIER = ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
 """The version from which on followers know that code (KIP-405)."""
@@ -212,12 +216,19 @@ class _Answering:
                 data = ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
             return _refusal(wanted.index, data)
         answer = _data(wanted.index, data)
-        if self._magic is not None:
+        if self._context.api_version < FIRST_ZSTD_VERSION:
             try:
-                answer.records = convert(data, self._magic, wanted, self._broker)
+                self._check_codec(wanted)
+                if self._magic is not None:
+                    answer.records = convert(data, self._magic, wanted, self._broker)
             except ApiError as error:
                 return _refusal(wanted.index, error)
         return answer
+
+    def _check_codec(self, wanted: PartitionQuery) -> None:
+        topic = self._broker.topics.find(wanted.topic or "")
+        if topic is not None and topic.config.compression_type == "zstd":
+            raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
 
 def _name_leaders(answer: FetchResponse, context: RequestContext) -> None:
