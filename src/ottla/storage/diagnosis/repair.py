@@ -34,7 +34,11 @@ from ottla.storage.directory.owner_note import refuse_in_use
 from ottla.storage.files import filenames
 from ottla.storage.files.boot_note import note_end
 from ottla.storage.files.checkpoints import OffsetCheckpoint
-from ottla.storage.files.clean_shutdown import remove_clean_shutdown
+from ottla.storage.files.clean_shutdown import (
+    NO_BROKER_EPOCH,
+    remove_clean_shutdown,
+    write_clean_shutdown,
+)
 from ottla.storage.files.filenames import FileKind, parse_directory_name
 from ottla.storage.files.integrity import blank_integrity, read_integrity
 from ottla.storage.files.partition_metadata import write_topic_id
@@ -82,15 +86,17 @@ def repair(file_system: FileSystem, directory: str, options: RepairOptions) -> C
     with locked(file_system, directory):
         report, plan = _look(file_system, directory, options)
         if plan.actions:
+            has_lost = False
             with unmarked(file_system, directory) as restore_mark:
                 for _ in range(MAX_PASSES):
                     options.on_plan(plan)
+                    has_lost |= any(one.lost is not None for one in plan.actions)
                     _Repair(file_system, report, options).run(plan)
                     report, plan = _look(file_system, directory, options)
                     if not plan.actions:
                         break
                 if report.is_sound:
-                    restore_mark()
+                    restore_mark(has_lost)
     return report
 
 
@@ -130,16 +136,20 @@ def log_directory_of(file_system: FileSystem, directory: str) -> str | None:
 
 
 @contextmanager
-def unmarked(file_system: FileSystem, directory: str) -> Iterator[Callable[[], None]]:
-    """Removes the clean-shutdown file; yields a function that restores it."""
+def unmarked(file_system: FileSystem, directory: str) -> Iterator[Callable[[bool], None]]:
+    """Removes the clean-shutdown file; yields a function that restores it, without the epoch by
+    which a cluster knows that nothing is lost if something is.
+    """
     owner = log_directory_of(file_system, directory)
     path = join(owner or directory, filenames.CLEAN_SHUTDOWN)
     content = read_file(file_system, path) if file_system.status(path) is not None else None
     if content is not None:
         remove_clean_shutdown(file_system, path)
 
-    def restore() -> None:
-        if content is not None:
+    def restore(has_lost: bool) -> None:
+        if content is not None and has_lost:
+            write_clean_shutdown(file_system, path, NO_BROKER_EPOCH)
+        elif content is not None:
             replace_file(file_system, path, content)
 
     yield restore

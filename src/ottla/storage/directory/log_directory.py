@@ -27,6 +27,7 @@ from ottla.storage.directory.log_loader import LogLoader
 from ottla.storage.directory.open_options import OpenOptions
 from ottla.storage.files.boot_note import UNNOTED, BootNote, WrittenEnds, read_boot_note
 from ottla.storage.files.clean_shutdown import (
+    NO_BROKER_EPOCH,
     read_clean_shutdown,
     remove_clean_shutdown,
     write_clean_shutdown,
@@ -47,8 +48,6 @@ from ottla.storage.files.partition_metadata import write_topic_id
 from ottla.storage.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
-
-NO_BROKER_EPOCH = -1
 
 
 class LogDirectory:
@@ -74,7 +73,9 @@ class LogDirectory:
         self.previous_broker_epoch: int | None = None
         """The epoch of that broker, if it has noted one (KIP-966)."""
         self.broker_epoch = NO_BROKER_EPOCH
-        """What the next start finds there."""
+        """What the next start finds there: that of the last registration, also after uses without a
+        cluster, which lose nothing either.
+        """
         self.checkpoints = LogCheckpoints(file_system, self.health, self.logs, self.futures)
         self._loader = LogLoader(file_system, self.health, self.checkpoints, options)
         self._file_system = file_system
@@ -141,6 +142,8 @@ class LogDirectory:
         left = read_clean_shutdown(self._file_system, marker)
         self.was_clean_stop = left is not None
         self.previous_broker_epoch = None if left is None else left.broker_epoch
+        if self.previous_broker_epoch is not None:
+            self.broker_epoch = self.previous_broker_epoch
         # Removed before anything is changed, so that a crash from here on is noticed.
         remove_clean_shutdown(self._file_system, marker)
         self._mark_replicas()

@@ -10,10 +10,10 @@ from ottla.base.files import FileSystem, join
 from ottla.base.ids import ZERO_UUID
 from ottla.config.topic import TopicConfig
 from ottla.storage.directory.log_checkpoints import LogCheckpoints
-from ottla.storage.directory.log_directory import NO_BROKER_EPOCH
 from ottla.storage.directory.log_loader import LogLoader
 from ottla.storage.directory.open_options import OpenOptions
 from ottla.storage.files.clean_shutdown import (
+    NO_BROKER_EPOCH,
     remove_clean_shutdown,
     write_clean_shutdown,
 )

@@ -17,6 +17,8 @@ from ottla.base.files import (
 from ottla.base.values import dataclass
 
 VERSION = 0
+NO_BROKER_EPOCH = -1
+"""That of a directory of no cluster, or of which a cluster must not rely on all records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

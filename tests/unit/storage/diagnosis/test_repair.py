@@ -14,6 +14,7 @@ from ottla.storage.diagnosis.directory_check import check
 from ottla.storage.diagnosis.rebuild import log_offsets
 from ottla.storage.diagnosis.repair import RepairOptions, copy_directory, plan_for, repair
 from ottla.storage.diagnosis.repair_plan import RepairPlan
+from ottla.storage.files.clean_shutdown import CleanShutdown, read_clean_shutdown
 from ottla.storage.files.filenames import BOOT_NOTE, INTEGRITY
 from ottla.storage.findings import FindingKind
 from ottla.testing import CrashMode, every_crash_point
@@ -28,6 +29,7 @@ from tests.support.damaged_logs import (
     bad_record,
     garbled_records,
     hole_in_old_segment,
+    index_order,
     lost_segment,
     sound_files,
     torn_old_segment,
@@ -243,6 +245,19 @@ def test_a_partition_that_lies_alone_is_repaired_without_a_lock() -> None:
     assert repair(disk, "elsewhere/part", OPTIONS).is_sound
     assert disk.list("elsewhere") == ["part"]
     assert disk.status("elsewhere/part/.lock") is None
+
+
+@pytest.mark.parametrize(("damage", "epoch"), [(bad_record, -1), (torn_tail, -1), (index_order, 7)])
+def test_a_cluster_relies_on_no_directory_from_which_a_repair_has_taken_records(
+    damage: Callable[[Files], object], epoch: int
+) -> None:
+    files = sound_files()
+    files["data/.kafka_cleanshutdown"] = bytearray(b'{"version":0,"brokerEpoch":7}')
+    damage(files)
+    disk = files.disk()
+    assert repair(disk, "data", OPTIONS).is_sound
+    left = read_clean_shutdown(disk, "data/.kafka_cleanshutdown")
+    assert left == CleanShutdown(broker_epoch=epoch)
 
 
 def test_what_cannot_be_repaired_stays_and_is_reported() -> None:

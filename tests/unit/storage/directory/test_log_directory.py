@@ -89,3 +89,20 @@ def test_a_new_directory_whose_properties_cannot_be_written_is_offline_at_once()
     plan = FaultPlan(at_call=at_call, error=OSError(errno.ENOSPC, "a fault of the test"))
     with pytest.raises(StorageError, match="data"):
         open_directory(FaultyFileSystem(FakeFileSystem(), plan))
+
+
+def test_a_use_without_a_cluster_keeps_the_epoch_with_which_a_broker_has_stopped() -> None:
+    """Otherwise its cluster would take it for one that has lost records."""
+    disk = FakeFileSystem()
+    directory = directory_with_log(disk)
+    directory.broker_epoch = 7
+    directory.close()
+    for _ in range(2):
+        alone = open_directory(disk)
+        assert alone.previous_broker_epoch == 7
+        alone.close()
+    open_directory(disk).abandon()  # after a crash nobody relies on all records
+    recovered = open_directory(disk)
+    recovered.close()
+    assert recovered.previous_broker_epoch is None
+    assert open_directory(disk).previous_broker_epoch == -1
