@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from struct import Struct
 
 from ottla.base.errors import CorruptionError
-from ottla.base.files import File, FileSystem
+from ottla.base.files import File, FileSystem, replace_file
 from ottla.base.values import dataclass
 from ottla.storage.index.index_file import IndexFile
 
@@ -55,6 +55,7 @@ class TransactionIndex(IndexFile):
         "_is_absent",
         "_is_unsynced",
         "_last_offset",
+        "_noted_in",
         "_size",
     )
 
@@ -67,11 +68,33 @@ class TransactionIndex(IndexFile):
         self._size = 0
         self._entry_count = 0
         self._last_offset = -1
+        self._noted_in: list[int] | None = None
+
+    def note_in(self, base_offsets: list[int]) -> None:
+        """Keeps the base offset in an ascending list from now on, while there may be entries."""
+        self._noted_in = base_offsets
+        is_known_empty = self._is_absent or (self._file is not None and not self._entry_count)
+        self._note(may_have_entries=not is_known_empty)
+
+    def _note(self, *, may_have_entries: bool) -> None:
+        noted = self._noted_in
+        if noted is None:
+            return
+        place = bisect_left(noted, self.base_offset)
+        is_noted = noted[place : place + 1] == [self.base_offset]
+        if may_have_entries and not is_noted:
+            noted.insert(place, self.base_offset)
+        elif is_noted and not may_have_entries:
+            del noted[place]
 
     @property
     def is_known_absent(self) -> bool:
         """Whether the file was looked for and does not exist."""
         return self._is_absent
+
+    def look_for_file(self) -> None:
+        """Makes known whether there is anything; raises `OSError`."""
+        self._opened()
 
     @property
     def entry_count(self) -> int:
@@ -93,10 +116,19 @@ class TransactionIndex(IndexFile):
         file = self._opened() or self._create()
         assert transaction.last_offset > self._last_offset, "last offsets must ascend"
         self._is_unsynced = True
+        if not self._entry_count:
+            self._note(may_have_entries=True)
         file.pwrite(_entry(transaction), self._entry_count * ENTRY.size)
         self._entry_count += 1
         self._size = self._entry_count * ENTRY.size
         self._last_offset = transaction.last_offset
+
+    def complete(self, missing: Iterable[AbortedTransaction]) -> None:
+        """Adds transactions that end between the others, by a new file in place of this one."""
+        content = index_text([*self.entries, *missing])
+        self.close()
+        replace_file(self._file_system, self._path, content)
+        self._note(may_have_entries=True)
 
     def collect(
         self, fetch_offset: int, upper_bound_offset: int, max_count: int | None = None
@@ -163,6 +195,8 @@ class TransactionIndex(IndexFile):
                 self._is_absent = True
             else:
                 self._measure(self._file.size())
+            if not self._entry_count:
+                self._note(may_have_entries=False)
         return self._file
 
     def _create(self) -> File:

@@ -17,12 +17,11 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import CorruptionError
-from ottla.base.files import FileSystem, replace_file
 from ottla.record.batch import InvalidBatchError
 from ottla.storage import scan
 from ottla.storage.files.integrity import IntegrityFile
 from ottla.storage.index.abort_entries import missing_aborts, offsets_text
-from ottla.storage.index.transaction_index import AbortedTransaction, index_text
+from ottla.storage.index.transaction_index import AbortedTransaction
 from ottla.storage.log.transaction_tail import TransactionTail
 
 if TYPE_CHECKING:
@@ -46,13 +45,8 @@ class AbortCheck:
     """
 
     def __init__(
-        self,
-        file_system: FileSystem,
-        segments: "Segments",
-        integrity: IntegrityFile,
-        until_offset: int,
+        self, segments: "Segments", integrity: IntegrityFile, until_offset: int
     ) -> None:
-        self._file_system = file_system
         self._segments = segments
         self._integrity = integrity
         self._until_offset = until_offset
@@ -148,20 +142,15 @@ class AbortCheck:
             "%s lacks aborted transactions with markers in %s (offsets %s); they are added",
             index.path, segment.log.path, offsets_text(missing),
         )  # fmt: skip
-        content = index_text([*index.entries, *missing])
-        index.close()
-        replace_file(self._file_system, index.path, content)
+        index.complete(missing)
 
     def _go_on(self) -> None:
         """Moves to the next segment; the scan ends after the last."""
         current = self._segment
         assert current is not None
-        following = (
-            one
-            for one in self._segments.values
-            if current.base_offset < one.base_offset < self._until_offset
-        )
-        self._segment = next(following, None)
+        following = self._segments.after(current)
+        is_new = following is not None and following.base_offset >= self._until_offset
+        self._segment = None if is_new else following
         self._position = 0
         self._move_bound(self._tail.next_offset)
 

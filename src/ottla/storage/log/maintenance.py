@@ -450,9 +450,7 @@ class LogMaintenance:
 
     def begin_abort_check(self) -> None:
         log = self._log
-        log.abort_check = AbortCheck(
-            log.file_system, log.segments, log.integrity, log.log_end_offset
-        )
+        log.abort_check = AbortCheck(log.segments, log.integrity, log.log_end_offset)
         self.check_aborts()
 
     def check_aborts(self, *, at_once: bool = False) -> None:

@@ -128,7 +128,7 @@ class LogReader:
     def _read_below(
         self, bound: int, offset: int, max_size: int, min_one_message: bool
     ) -> FileSlice | None:
-        for segment in self._segments.from_offset(offset):
+        for segment in self._segments.iterate_from(offset):
             if segment.base_offset >= bound:
                 return None
             max_position = self._max_position(segment, bound)
@@ -155,11 +155,12 @@ class LogReader:
 
         Kafka: `LocalLog.addAbortedTransactions`.
         """
-        segments = self._segments.from_offset(offset)
-        index = next(i for i, one in enumerate(segments) if one.log.path == found.file.path)
-        after = segments[index].offset_index.first_at_or_after(found.position + found.size)
-        if after is None and index + 1 < len(segments):
-            after = segments[index + 1].base_offset
+        segments = self._segments.iterate_from(offset)
+        segment = next(one for one in segments if one.log.path == found.file.path)
+        after = segment.offset_index.first_at_or_after(found.position + found.size)
+        if after is None:
+            following = next(segments, None)
+            after = None if following is None else following.base_offset
         return bound if after is None else min(after, bound)
 
     def aborted_transactions(
@@ -169,10 +170,7 @@ class LogReader:
         raises `OSError`.
         """
         found: list[AbortedTransaction] = []
-        for segment in self._segments.from_offset(offset):
-            # Of ten thousand segments hardly any has aborts, and each read comes by all after it.
-            if segment.transaction_index.is_known_absent:
-                continue
+        for segment in self._segments.maybe_aborted_from(offset):
             left = None if max_count is None else max_count - len(found)
             some, is_complete = segment.transaction_index.collect(offset, upper_bound, left)
             found.extend(some)

@@ -258,7 +258,7 @@ class LogWriter:
         if health.failure is not None:
             raise health.failure
         try:
-            self._segments.values[-1].log.write_out()
+            self._segments.active.log.write_out()
         except OSError as error:
             raise health.fail(error, is_half_done=True) from error
         offsets, producers = self._offsets, self._producers

@@ -268,6 +268,9 @@ class Segment(SegmentView):
         """Trims the files of an active segment on rolling (Kafka: `onBecomeInactiveSegment`)."""
         self.close_indexes_off()
         self.log.trim()
+        # Looked for now, and not for thousands of segments at once by the first read of committed
+        # records.
+        self.transaction_index.look_for_file()
 
     def check_last_entry(self, end_offset: int) -> None:
         """Rebuilds the indexes if their last entry is wrong.

@@ -21,7 +21,7 @@ def disk() -> FakeFileSystem:
 
 def check_of(log: PartitionLog, disk: FakeFileSystem) -> AbortCheck:
     integrity = IntegrityFile(disk, log.directory, None)
-    return AbortCheck(disk, log.segments, integrity, log.log_end_offset)
+    return AbortCheck(log.segments, integrity, log.log_end_offset)
 
 
 def with_lost_entry(disk: FakeFileSystem) -> tuple[PartitionLog, list[AbortedTransaction]]:

@@ -1,9 +1,12 @@
 """Reads from a log: from any offset, up to where a reader may see, and by time."""
 
 import struct
+import sys
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
@@ -15,6 +18,7 @@ from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
 from ottla.storage.log.reader import MANY_ABORTED
 from ottla.testing import FakeFileSystem
+from tests.support.log_transactions import Transactions
 from tests.support.logs import NOW_MS, SMALL, append, batch, fill, leave_to_tier, open_log, values
 
 
@@ -115,6 +119,66 @@ def test_a_small_read_gets_the_aborted_transactions_near_it_only(log: PartitionL
     assert [one.last_offset for one in data.aborted] == sorted(
         one.last_offset for one in data.aborted
     )
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.sampled_from("wwwacr")), max_size=20))
+def test_each_read_gets_the_aborted_transactions_that_overlap_it(
+    steps: list[tuple[int, str]],
+) -> None:
+    log = open_log(FakeFileSystem())
+    transactions = Transactions(log)
+    begun: set[int] = set()
+    for producer, step in steps:
+        if step == "w":
+            transactions.write(producer)
+            begun.add(producer)
+        elif step == "r":
+            log.writer.roll(NOW_MS)
+        elif producer in begun:
+            transactions.end(producer, is_commit=step == "c")
+            begun.discard(producer)
+        all_of_them = [
+            one for segment in log.segments.values for one in segment.transaction_index.entries
+        ]
+        end = log.log_end_offset
+        for begin, until in ((0, end), (end // 3, end // 2), (end // 2, end)):
+            if begin < until:
+                assert log.reader.aborted_transactions(begin, until) == [
+                    one
+                    for one in all_of_them
+                    if one.last_offset >= begin and one.first_offset < until
+                ]
+
+
+def calls_of_a_read(log: PartitionLog, offset: int) -> int:
+    calls = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event.endswith("call")
+
+    sys.setprofile(count)
+    try:
+        log.reader.read(offset, 1000, Isolation.LAST_STABLE)
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+def test_a_read_of_committed_records_costs_the_same_however_many_segments_follow(
+    log: PartitionLog,
+) -> None:
+    def rolled(count: int) -> None:
+        while len(log.segments) < count:
+            fill(log, 1)
+            log.writer.roll(NOW_MS)
+
+    rolled(10)
+    calls_of_a_read(log, 0)
+    of_few = calls_of_a_read(log, 0)
+    rolled(100)
+    assert calls_of_a_read(log, 0) < of_few + 90, "it passes over each segment once"
+    assert calls_of_a_read(log, 0) == of_few
 
 
 @pytest.mark.slow
