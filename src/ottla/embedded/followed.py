@@ -150,7 +150,8 @@ class FollowedLog(ReadableLog):
         for found in log.batches.regions(begin, end, size=READ_SIZE):
             batches, damage = sound_start(batch for _, batch in log.batches.checked(found))
             # Ids are never reused: with this id, the files still belonged to this topic.
-            if topic_id not in (None, self._find(place).topic_id):
+            if topic_id not in (None, self._directory_of(place).topic_id_of(*place)):
+                self._find(place)  # raises if it is gone
                 raise UserError(
                     f"topic {place.topic} was created again while it was read; read it again"
                 )
@@ -177,6 +178,10 @@ class FollowedLog(ReadableLog):
 
     def _find(self, place: TopicPartition) -> ReadOnlyLog:
         """The current partition; raises `UserError` if it does not exist."""
+        return self._directory_of(place).partition(*place)
+
+    def _directory_of(self, place: TopicPartition) -> ReadOnlyLogDirectory:
+        """The directory that has a partition or had it; raises `UserError` if none."""
         self._check_open()
         check_topic_name(place.topic)
         directory = locate_partition(self._directories, *place)
@@ -185,7 +190,7 @@ class FollowedLog(ReadableLog):
             directory = here.get(place.partition)
         if directory is None:
             raise no_such_partition(*place, len(here))
-        return directory.partition(*place)
+        return directory
 
     def _partitions(self, topic: str) -> list[int]:
         self._check_open()

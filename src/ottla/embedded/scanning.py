@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import repeat
+from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.base.errors import CorruptionError
@@ -18,6 +18,7 @@ from ottla.record.field_lists import field_lists
 from ottla.record.record import Headers, Record, read_records
 from ottla.runtime.loops import check_may_block
 from ottla.storage import scan
+from ottla.storage.reading.region_groups import region_groups
 from ottla.storage.segment.aborted_ranges import AbortedRanges
 
 if TYPE_CHECKING:
@@ -66,6 +67,11 @@ class Region:
     end: int
     damage: Callable[[str], CorruptionError]
     """The error to raise for records that cannot be read."""
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the first of its batches begins before what is wanted."""
+        return self.checked[0].base_offset < self.begin
 
     def batches(self) -> Iterator[Batch]:
         """Checked batches, without control batches and those of aborted transactions."""
@@ -145,8 +151,8 @@ class Scan:
 
         for partition in self.spans:
             number = pa.scalar(partition, pa.int32())
-            for region in self._regions(partition):
-                for one in _columns_of(region):
+            for group in region_groups(self._regions(partition)):
+                for one in _columns_of(group):
                     column = pa.repeat(number, one.num_rows)
                     yield pa.RecordBatch.from_arrays([column, *one.columns], schema=schema)
 
@@ -238,7 +244,23 @@ def records_of(region: Region, place: TopicPartition) -> Iterator[TopicRecord]:
         raise region.located(error) from error
 
 
-def _columns_of(region: Region) -> "Iterator[pa.RecordBatch]":
+def _columns_of(group: Sequence[Region]) -> "Iterator[pa.RecordBatch]":
+    first, names = group[0], COLUMNS[1:]
+    if len(group) == 1 or any(one.is_cut for one in group[1:]):
+        for one in group:
+            yield from _columns_of_region(one)
+        return
+    try:
+        batches = chain.from_iterable(one.batches() for one in group)
+        found = list(columns_of(batches, names, first.begin, first.end))
+    except InvalidBatchError:
+        for one in group:  # Raises the damage of the one that has it, after what is before it.
+            yield from _columns_of_region(one)
+    else:
+        yield from found
+
+
+def _columns_of_region(region: Region) -> "Iterator[pa.RecordBatch]":
     try:
         yield from columns_of(region.batches(), COLUMNS[1:], region.begin, region.end)
     except InvalidBatchError as error:

@@ -114,7 +114,7 @@ def iter_columns(
 def columns_of(
     batches: Iterable[Batch], columns: Sequence[str], start_offset: int, end_offset: int
 ) -> "Iterator[pa.RecordBatch]":
-    """As `iter_columns`, for checked batches of one buffer."""
+    """As `iter_columns`, for checked batches, which may be of several buffers."""
     selection = Selection(schema(columns), start_offset, end_offset)
     yield from _pieces(selection, selection.wanted(batches), MAX_ROWS)
 

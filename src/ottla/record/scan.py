@@ -62,12 +62,13 @@ class Payloads:
 def plain_payloads(batches: Sequence[RecordBatch]) -> tuple[Buffer, Payloads]:
     """The decompressed records of all batches in one buffer.
 
-    It is the buffer of the batches if none is compressed. Raises `ValueError` for more bytes than
+    It is the buffer of the batches if they have one, and none is compressed. Raises `ValueError` for more bytes than
     fit into one Arrow column.
     """
     buffer: Buffer
-    if all(one.compression is Compression.NONE for one in batches):
-        first, last = batches[0], batches[-1]
+    first, last = batches[0], batches[-1]
+    is_one = all(one.buffer is first.buffer for one in batches)
+    if is_one and all(one.compression is Compression.NONE for one in batches):
         buffer = memoryview(first.buffer)[first.position : last.position + last.size]
         places = [(one.position + HEADER_SIZE, one.position + one.size) for one in batches]
         shift = first.position

@@ -29,6 +29,7 @@ from ottla.storage.reading.opening import TierPlace, open_directories
 from ottla.storage.reading.overtaking import ask_log
 from ottla.storage.reading.read_only_directory import LostPartitionError, ReadOnlyLogDirectory
 from ottla.storage.reading.read_only_log import ReadOnlyLog
+from ottla.storage.reading.region_groups import region_groups
 from ottla.storage.reading.time_search import first_offset_at
 from ottla.storage.segment.aborted_ranges import AbortedRanges
 
@@ -49,9 +50,6 @@ MAX_TASK_SIZE = 128 * 1024 * 1024
 
 MIN_MARKED_SIZE = 64 * 1024
 """Segments below this size are a single span and are not divided among tasks."""
-
-GROUP_SIZE = 1024 * 1024
-"""Up to this many bytes of small regions are copied together to be decoded at once."""
 
 MARK_COUNT = 64
 """The number of spans per segment, by which tasks are cut by bytes rather than by offsets."""
@@ -185,7 +183,7 @@ class LogFiles:
         notes, is_noted = RangeNotes(split), self._notes is not None
         try:
             size = arrow_columns.SCAN_SIZE
-            for group in _groups(log.batches.regions(offset, split.until_offset, size=size)):
+            for group in region_groups(log.batches.regions(offset, split.until_offset, size=size)):
                 yield from _decoded(log, group, split, columns, aborted)
                 offset = group[-1].next_offset
                 for region in group if is_noted else ():
@@ -377,31 +375,6 @@ def _segment_spans(
             offset, position = next_offset, next_position
     if offset < until_offset:
         yield OffsetSpan(from_offset=offset, until_offset=until_offset, size=1)
-
-
-def _groups(regions: "Iterator[Region]") -> "Iterator[list[Region]]":
-    """Regions to decode together: of many small segments, decoding each would cost most.
-
-    The first is decoded alone, and each group may be twice the last: a query with a limit reads no
-    more than it needs.
-    """
-    group: list[Region] = []
-    size = limit = 0
-    while True:
-        try:
-            region = next(regions, None)
-        except Exception:
-            if group:  # What was read before the error is yielded before it.
-                yield group
-            raise
-        if group and (region is None or size + len(region.data) > limit):
-            yield group
-            limit = min(GROUP_SIZE, max(2 * limit, len(group[-1].data)))
-            group, size = [], 0
-        if region is None:
-            return
-        group.append(region)
-        size += len(region.data)
 
 
 def _decoded(

@@ -7,6 +7,7 @@ import pytest
 import ottla
 from ottla.base.errors import CorruptionError
 from ottla.record.batch import batch_at
+from ottla.storage.files.filenames import INTEGRITY
 from tests.support.damaged_logs import with_right_checksum
 
 VALUE = b"forty-two"
@@ -95,3 +96,29 @@ def test_batches_before_a_damaged_one_are_read(tmp_path: Path, is_followed: bool
         assert [next(read).offset for _ in range(1400)] == list(range(1400))
         with pytest.raises(CorruptionError, match="CRC mismatch"):
             next(read)
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_of_many_small_segments_all_rows_before_a_garbled_one_are_given(
+    tmp_path: Path, read_only: bool
+) -> None:
+    directory = tmp_path / "d"
+    with ottla.open(directory) as log:
+        log.create_topic("t", config={"segment.bytes": 100})
+        for number in range(20):
+            log.append("t", VALUE + b"%d" % number)
+        assert log.scan("t").to_arrow().column("offset").to_pylist() == list(range(20))
+        assert len(list(log.scan("t").batches())) < 8, "small segments are decoded together"
+    file = directory / "t-0" / f"{12:020d}.log"
+    content = bytearray(file.read_bytes())
+    content[content.index(VALUE) - 1] ^= 0x40  # the size of its value
+    with_right_checksum(content, 0)
+    file.write_bytes(content)
+    (directory / "t-0" / INTEGRITY).unlink()  # which has the checksum of that batch
+    found: list[int] = []
+    with ottla.open(directory, read_only=True) if read_only else ottla.open(directory) as log:
+        with pytest.raises(CorruptionError, match="after it, offset 12") as error:
+            for one in log.scan("t").batches():
+                found += one.column("offset").to_pylist()
+    assert error.value.path == str(file)
+    assert found == list(range(12))

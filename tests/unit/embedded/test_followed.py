@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 import ottla
+from ottla.base.files import OsFileSystem
+from ottla.embedded.followed import FollowedLog
+from ottla.testing import RecordingFileSystem
 
 
 def values(records: Any) -> list[bytes]:
@@ -50,6 +53,32 @@ def test_a_scan_that_retention_passes_by_continues_where_the_log_then_starts(
             log.delete_records("t", {0: 2})
             log.run_due_jobs()
             assert [one.offset for one in reading] in ([1, 2], [2])
+
+
+class CountingFileSystem(RecordingFileSystem):
+    """Counts the names that are listed."""
+
+    listed = 0
+
+    def list(self, path: str) -> list[str]:
+        names = super().list(path)
+        self.listed += len(names)
+        return names
+
+
+def test_a_scan_lists_the_files_of_a_log_as_often_as_if_they_were_few(tmp_path: Path) -> None:
+    def names_listed(path: Path, segments: int) -> float:
+        """For each name that is there."""
+        with ottla.open(path) as log:
+            log.create_topic("t", config={"segment.bytes": 100})
+            for number in range(segments):
+                log.append("t", b"%d" % number)
+        disk = CountingFileSystem(OsFileSystem())
+        with FollowedLog([str(path)], disk) as reader:
+            assert len(list(reader.scan("t"))) == segments
+        return disk.listed / len(list((path / "t-0").iterdir()))
+
+    assert names_listed(tmp_path / "many", 80) < 2 * names_listed(tmp_path / "few", 8)
 
 
 def test_transactions_are_seen_once_they_are_committed(tmp_path: Path) -> None:

@@ -44,9 +44,7 @@ class AbortCheck:
     All aborts before the offset `bound` are known. `bound` only moves forward.
     """
 
-    def __init__(
-        self, segments: "Segments", integrity: IntegrityFile, until_offset: int
-    ) -> None:
+    def __init__(self, segments: "Segments", integrity: IntegrityFile, until_offset: int) -> None:
         self._segments = segments
         self._integrity = integrity
         self._until_offset = until_offset

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ottla.base.errors import CorruptionError, RefusalError, UserError
 from ottla.base.files import FileStatus, FileSystem, OsFileSystem, base_name, join
+from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.storage.files.boot_note import WrittenEnds, read_boot_note
 from ottla.storage.files.checkpoints import OffsetCheckpoint
@@ -43,6 +44,7 @@ from ottla.storage.files.meta_properties import MetaProperties, properties_of
 from ottla.storage.files.metadata_files import has_metadata_log, metadata_file_sizes
 from ottla.storage.files.named_partitions import NamedPartitions, find_named_partitions
 from ottla.storage.files.ownership import owner_finding
+from ottla.storage.files.partition_metadata import read_topic_id
 from ottla.storage.findings import Finding, repair_hint
 from ottla.storage.log.leader_epochs import start_by_epochs
 from ottla.storage.reading.read_damage import KnownEnd, known_end
@@ -255,6 +257,11 @@ class ReadOnlyLogDirectory:
             found = list_partition_again(self.file_system, directory, before)
         self._listed[directory] = found
         return found
+
+    def topic_id_of(self, topic: str, partition: int) -> Uuid | None:
+        """The topic's id as it is now; `None` if it has none, or the partition is not here."""
+        directory = join(self.path, partition_directory_name(topic, partition))
+        return read_topic_id(self.file_system, join(directory, PARTITION_METADATA))
 
     def integrity_of(self, directory: str) -> Integrity | None:
         """A partition's integrity file, cached until it changes; as `read_integrity`."""

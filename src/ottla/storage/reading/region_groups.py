@@ -1,0 +1,47 @@
+"""Groups the regions of many small segments, of which decoding each alone would cost most."""
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol, TypeVar
+
+from ottla.base.files import Buffer
+
+GROUP_SIZE = 1024 * 1024
+"""Up to this many bytes of small regions are decoded together."""
+
+
+class HasData(Protocol):
+    """A region of a log, as read by anyone."""
+
+    @property
+    def data(self) -> Buffer: ...
+
+
+R = TypeVar("R", bound=HasData)
+
+
+def region_groups(regions: Iterable[R]) -> Iterator[list[R]]:
+    """Regions to decode together.
+
+    The first is decoded alone, and each group may be twice the last: a query with a limit reads no
+    more than it needs.
+    """
+    group: list[R] = []
+    size = limit = 0
+    try:
+        for region in regions:
+            if group and size + len(region.data) > limit:
+                yield group
+                limit = min(GROUP_SIZE, 2 * limit)
+                group, size = [], 0
+            group.append(region)
+            size += len(region.data)
+            if size >= limit:
+                yield group  # at once: the next region may be long in coming
+                limit = min(GROUP_SIZE, max(2 * limit, size))
+                group, size = [], 0
+    except Exception:
+        if group:  # What was read before the error is yielded before it.
+            yield group
+        raise
+    if group:
+        yield group
