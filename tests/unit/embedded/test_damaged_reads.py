@@ -1,6 +1,8 @@
 """Reads in process of a log that has changed on the disk: a process that decodes batches checks."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -9,6 +11,9 @@ from ottla.base.errors import CorruptionError
 from ottla.record.batch import batch_at
 from ottla.storage.files.filenames import INTEGRITY
 from tests.support.damaged_logs import with_right_checksum
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 VALUE = b"forty-two"
 
@@ -116,9 +121,15 @@ def test_of_many_small_segments_all_rows_before_a_garbled_one_are_given(
     file.write_bytes(content)
     (directory / "t-0" / INTEGRITY).unlink()  # which has the checksum of that batch
     found: list[int] = []
-    with ottla.open(directory, read_only=True) if read_only else ottla.open(directory) as log:
-        with pytest.raises(CorruptionError, match="after it, offset 12") as error:
-            for one in log.scan("t").batches():
-                found += one.column("offset").to_pylist()
+
+    def take(batches: Iterator["pa.RecordBatch"]) -> None:
+        for one in batches:
+            found.extend(one.column("offset").to_pylist())
+
+    with (
+        ottla.open(directory, read_only=True) if read_only else ottla.open(directory) as log,
+        pytest.raises(CorruptionError, match="after it, offset 12") as error,
+    ):
+        take(log.scan("t").batches())
     assert error.value.path == str(file)
     assert found == list(range(12))
