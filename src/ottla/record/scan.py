@@ -62,8 +62,8 @@ class Payloads:
 def plain_payloads(batches: Sequence[RecordBatch]) -> tuple[Buffer, Payloads]:
     """The decompressed records of all batches in one buffer.
 
-    It is the buffer of the batches if they have one, and none is compressed. Raises `ValueError` for more bytes than
-    fit into one Arrow column.
+    It is the buffer of the batches if they have one, and none is compressed. Raises `ValueError`
+    for more bytes than fit into one Arrow column.
     """
     buffer: Buffer
     first, last = batches[0], batches[-1]
