@@ -18,6 +18,7 @@ class Segments:
     def __init__(self, segments: Iterable[Segment] = ()) -> None:
         self._maybe_aborted: list[int] = []
         """The base offsets of segments whose transaction index may have entries, ascending."""
+        self._values: tuple[Segment, ...] | None = None
         self._replace(list(segments))
 
     def __len__(self) -> int:
@@ -107,7 +108,7 @@ class Segments:
         self._segments = segments
         self._base_offsets = [one.base_offset for one in segments]
         assert len(set(self._base_offsets)) == len(segments), "two segments of one base offset"
-        self._values: tuple[Segment, ...] | None = None
+        self._values = None
         self._maybe_aborted.clear()
         for one in segments:
             one.transaction_index.note_in(self._maybe_aborted)
