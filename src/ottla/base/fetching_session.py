@@ -17,6 +17,9 @@ INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 """A full fetch that requests no session; it ends the session that it names."""
 
+NOT_NAMED: Final = (1 << 63) - 1
+"""The high watermark of a follower that does not name its own (KIP-1166), and of consumers."""
+
 MAX_EPOCH: Final = 2**31 - 1
 
 

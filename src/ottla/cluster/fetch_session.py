@@ -140,6 +140,7 @@ class FollowerSession:
                     last_fetched_epoch=fetch.last_fetched_epoch,
                     log_start_offset=fetch.log_start_offset,
                     partition_max_bytes=catching_up if one in self._far_behind else usual,
+                    high_watermark=fetch.high_watermark,
                 )
             )
         return list(topics.values())

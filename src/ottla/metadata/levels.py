@@ -61,6 +61,8 @@ METADATA_LEVELS: Final = tuple(
 )
 
 FIRST_WITH_CONTROLLERS: Final = 15
+NAMES_HIGH_WATERMARKS: Final = 27
+"""From this level on followers name in Fetch what they know to be committed (KIP-1166)."""
 
 OLDEST: Final = METADATA_LEVELS[0].level
 NEWEST: Final = METADATA_LEVELS[-1].level

@@ -12,6 +12,13 @@ from ottla.broker.replicas.replicas import TICKED_AT_ONCE
 from ottla.broker.replication.fetches import Fetch
 from ottla.broker.topics.offered_ends import replicated_end
 from ottla.broker.topics.partition import Partition
+from ottla.broker.waiting.fetch_queries import TELL_MS
+from ottla.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ReplicaState,
+)
 from ottla.storage.files.filenames import LEADER_EPOCHS
 from ottla.storage.log.leader_epochs import LeaderEpochs
 from ottla.storage.reading.read_only_directory import open_for_reading
@@ -19,6 +26,8 @@ from ottla.testing import CrashMode, FakeFileSystem
 from ottla.testing.recording import IoKind, RecordingFileSystem
 from tests.support.brokers import at, batch, disk, open_broker
 from tests.support.replicated_brokers import (
+    Asked,
+    ClusterInProcess,
     PartitionOrders,
     open_member,
     refused,
@@ -200,3 +209,65 @@ def test_readers_of_files_see_what_other_replicas_have() -> None:
 
 def _offered(file_system: FakeFileSystem) -> int:
     return replicated_end(open_for_reading("/d", file_system).partition(*ORDERS))
+
+
+class FollowersFetch(Asked):
+    """Of broker 3, which has all records, and knows that so much is committed."""
+
+    def __init__(
+        self, cluster: ClusterInProcess, offset: int, known: int, *, version: int = 18
+    ) -> None:
+        place = cluster.orders.place
+        wanted = FetchPartition(
+            partition=place.partition,
+            current_leader_epoch=cluster.orders.leader_epoch,
+            fetch_offset=offset,
+            last_fetched_epoch=cluster.orders.leader_epoch,
+            partition_max_bytes=1 << 20,
+            high_watermark=known,
+        )
+        request = FetchRequest(
+            replica_state=ReplicaState(replica_id=3),
+            max_wait_ms=500,
+            min_bytes=1,
+            topics=[FetchTopic(topic_id=cluster.orders.topic_id, partitions=[wanted])],
+        )
+        super().__init__(cluster, 1, request, version)
+
+    @property
+    def high_watermark(self) -> int | None:
+        """That of the answer; `None` while it waits."""
+        response = self.response
+        return None if response is None else response.responses[0].partitions[0].high_watermark
+
+
+def test_a_follower_that_knows_less_to_be_committed_than_its_leader_hears_of_it_soon() -> None:
+    cluster = ClusterInProcess(ORDERS, (1, 2, 3))
+    cluster.lead(1)
+    cluster.produce(1, b"a")
+    assert FollowersFetch(cluster, 0, 0).response is not None, "the record"
+    waits, older = FollowersFetch(cluster, 1, 0), FollowersFetch(cluster, 1, 0, version=17)
+    cluster.follow(2)
+    cluster.follow(2)
+    assert (waits.high_watermark, older.high_watermark) == (None, None), "records may come"
+    cluster.let_pass(TELL_MS)
+    assert (waits.high_watermark, older.high_watermark) == (1, None)
+    for known in (0, -1):
+        again = FollowersFetch(cluster, 1, known)
+        assert again.high_watermark is None
+        cluster.let_pass(TELL_MS)
+        assert again.high_watermark == 1
+    knows = FollowersFetch(cluster, 1, 1)
+    cluster.let_pass(10 * TELL_MS)
+    assert knows.high_watermark is None
+
+
+def test_news_of_what_is_committed_comes_with_records_at_once() -> None:
+    cluster = ClusterInProcess(ORDERS, (1, 3))
+    cluster.lead(1)
+    cluster.produce(1, b"a")
+    assert FollowersFetch(cluster, 0, 0).high_watermark == 0
+    waits = FollowersFetch(cluster, 1, 0)
+    assert waits.high_watermark is None
+    cluster.produce(1, b"b")
+    assert waits.high_watermark == 1

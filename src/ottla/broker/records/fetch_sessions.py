@@ -145,6 +145,7 @@ class FetchSession:
             known.leader_epoch = wanted.leader_epoch
             known.last_fetched_epoch = wanted.last_fetched_epoch
             known.replica_log_start = wanted.replica_log_start
+            known.replica_high_watermark = wanted.replica_high_watermark
         for key in many_in_turns(fetch.forgotten):
             partitions.pop(key, None)
 
@@ -372,6 +373,7 @@ def _session_partition(wanted: PartitionQuery) -> SessionPartition:
         wanted.topic_id,
         wanted.last_fetched_epoch,
         wanted.replica_log_start,
+        wanted.replica_high_watermark,
     )
 
 

@@ -16,6 +16,7 @@ from ottla.broker.configs.settings import BrokerSettings
 from ottla.broker.topics.partition import Partition, take_back
 from ottla.broker.topics.topics import Topics
 from ottla.broker.waiting.fetch_queries import (
+    TELL_MS,
     FetchQuery,
     FetchResult,
     OffsetMovedError,
@@ -81,7 +82,7 @@ class Fetches:
         results: list[FetchData | ApiError] = []
         left = min(query.max_size, self._settings.config.fetch_max_bytes)
         size = 0
-        has_error = is_reading = False
+        has_error = is_reading = has_news = False
         for wanted in many_in_turns(query.partitions):
             one_anyway = size == 0 and not query.is_hard_limit and not is_reading
             try:
@@ -110,12 +111,13 @@ class Fetches:
                 has_error = True
                 continue
             results.append(data)
+            has_news |= query.awaits_commits and data.high_watermark > wanted.replica_high_watermark
             if data.records is not None:
                 read = data.records.size
                 size += read
                 left = max(0, left - read)
                 partition.bytes_out += read
-        return FetchResult(results, size, has_error, is_reading)
+        return FetchResult(results, size, has_error, is_reading, has_news)
 
     def refusal(
         self, error: ApiError, topic: str | None, index: int, topic_id: Uuid | None = None
@@ -260,9 +262,16 @@ class Fetches:
             return result
         self._take_back(query, result, found)
         keys: Sequence[Hashable] = found
+        deadline_ms = _told_by(result, query, deadline_ms)
         if query.tier is not None:
             keys, deadline_ms = query.tier.awaited(), query.tier.deadline_ms
-        waiting: LongPoll = WaitingFetch(query, keys, deadline_ms, reads_ahead=query.is_of_follower)
+        waiting: LongPoll = WaitingFetch(
+            query,
+            keys,
+            deadline_ms,
+            reads_ahead=query.is_of_follower,
+            awaits_commits=query.awaits_commits,
+        )
         self.waiting.add(waiting)
         return waiting
 
@@ -273,7 +282,13 @@ class Fetches:
         """
         found: list[Partition] = []
         keys: list[Hashable] = []
-        waiting: LongPoll = LongFetch(query, keys, deadline_ms, reads_ahead=query.is_of_follower)
+        waiting: LongPoll = LongFetch(
+            query,
+            keys,
+            deadline_ms,
+            reads_ahead=query.is_of_follower,
+            awaits_commits=query.awaits_commits,
+        )
         self.waiting.hold(waiting)
         try:
             result = self._fetch(query, found, waiting)
@@ -285,6 +300,7 @@ class Fetches:
             self.waiting.end(waiting)
             return result
         self._take_back(query, result, found)
+        waiting.deadline_ms = min(waiting.deadline_ms, _told_by(result, query, deadline_ms))
         if query.tier is not None:
             self._await_reads(waiting, query.tier, keys)
         self.waiting.release(waiting)
@@ -361,6 +377,10 @@ class Fetches:
 def _nothing(partition: Partition) -> FetchData:
     log = partition.log
     return FetchData(None, log.high_watermark, log.last_stable_offset, log.log_start_offset)
+
+
+def _told_by(result: FetchResult, query: FetchQuery, deadline_ms: float) -> float:
+    return min(deadline_ms, query.begun_ms + TELL_MS) if result.has_news else deadline_ms
 
 
 def _is_late(query: FetchQuery, result: FetchResult, deadline_ms: float) -> bool:

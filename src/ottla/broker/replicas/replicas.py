@@ -61,7 +61,7 @@ from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topic_store import TopicStore
 from ottla.broker.topics.topics import Topic, TopicCreator
 from ottla.broker.waiting.awaited_metadata import IsSo, MetadataWaits
-from ottla.broker.waiting.fetch_queries import Fetcher, FetchQuery
+from ottla.broker.waiting.fetch_queries import TELL_MS, Fetcher, FetchQuery
 from ottla.broker.waiting.rooms import DelayedOperation, Waiting, WaitingRoom
 from ottla.config.broker import BrokerConfig
 from ottla.controller.events import AlteredAnswer
@@ -486,7 +486,7 @@ class Replicas:
     def _move_high_watermark(self, replicated: ReplicatedPartition, offset: int) -> None:
         partition = replicated.partition
         partition.log.writer.move_high_watermark(offset)
-        self._waiting.wake_committed(partition)
+        self._waiting.wake_committed(partition, self._at.monotonic_ms + TELL_MS)
         for listener in self.listeners:
             listener.high_watermark_moved(partition)
 

@@ -139,7 +139,9 @@ class ReplicatedPartition:
         if counts and self._replicas.leads_too_fast(self.place, fetcher.replica_id):
             return self._nothing(answer)
         data = self._read(wanted, Isolation.LOG_END, max_size, one_anyway)
-        data.high_watermark = answer.high_watermark
+        # One that names its own hears of what this fetch has committed, too.
+        if not query.awaits_commits:
+            data.high_watermark = answer.high_watermark
         if counts and data.records is not None:
             self._replicas.leader_quota.record(data.records.size, self._replicas.now_ms)
         return data

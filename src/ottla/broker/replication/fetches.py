@@ -7,6 +7,7 @@ bytes of the response.
 from typing import Any, Final, TypeAlias
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.fetching_session import NOT_NAMED
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.broker.replication.replica_log import EpochEnd
@@ -17,7 +18,9 @@ NO_OFFSET: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetch:
-    """With `last_fetched_epoch` the leader finds where the logs diverge (KIP-595, version 12)."""
+    """With `last_fetched_epoch` the leader finds where the logs diverge (KIP-595, version 12). A
+    leader that knows more to be committed than `high_watermark` answers at once (KIP-1166, 18).
+    """
 
     partition: TopicPartition
     follower: int
@@ -26,6 +29,7 @@ class Fetch:
     last_fetched_epoch: int = NO_EPOCH
     log_start_offset: int = 0
     broker_epoch: int = -1
+    high_watermark: int = NOT_NAMED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

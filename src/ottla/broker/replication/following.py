@@ -7,6 +7,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.fetching_session import NOT_NAMED
 from ottla.broker.replication.effects import (
     AppendAsFollower,
     BuildFromTier,
@@ -94,7 +95,9 @@ class Following:
             self.phase = Phase.TRUNCATING
         return []
 
-    def next_request(self, broker_epoch: int) -> FollowerRequest | None:
+    def next_request(
+        self, broker_epoch: int, *, names_high_watermark: bool = False
+    ) -> FollowerRequest | None:
         local, log = self.local, self.local.log
         match self.phase:
             case Phase.FENCED | Phase.BUILDING:
@@ -132,6 +135,7 @@ class Following:
                     last_fetched_epoch=log.latest_epoch or 0 if has_epoch else NO_EPOCH,
                     log_start_offset=log.log_start_offset,
                     broker_epoch=broker_epoch,
+                    high_watermark=local.high_watermark if names_high_watermark else NOT_NAMED,
                 )
 
     def take(self, answer: LeaderAnswer) -> list[Effect]:

@@ -40,6 +40,7 @@ from ottla.controller.requests import (
     UpdateMetadata,
 )
 from ottla.metadata.image import HasImage, MetadataImage
+from ottla.metadata.levels import NAMES_HIGH_WATERMARKS
 from ottla.zookeeper.topics import NO_LEADER
 
 NO_BROKER_EPOCH = -1
@@ -489,8 +490,13 @@ class ReplicaManager:
     def request_of(self, partition: TopicPartition) -> tuple[int, FollowerRequest] | None:
         """As `requests`, for one partition; `None` if there is nothing to request."""
         following = self._following(partition)
-        request = None if following is None else following.next_request(self.broker_epoch)
-        return None if following is None or request is None else (following.leader, request)
+        if following is None:
+            return None
+        request = following.next_request(
+            self.broker_epoch,
+            names_high_watermark=self.metadata.level >= NAMES_HIGH_WATERMARKS,
+        )
+        return None if request is None else (following.leader, request)
 
     def take(self, answer: LeaderAnswer) -> list[Effect]:
         following = self._following(answer.partition)

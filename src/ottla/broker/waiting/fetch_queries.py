@@ -8,10 +8,17 @@ from typing import Any, Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.fetching_session import NOT_NAMED
 from ottla.base.ids import Uuid
 from ottla.base.values import dataclass
 from ottla.storage.log.offsets import Isolation
 from ottla.storage.log.reader import FetchData
+
+TELL_MS: Final = 5.0
+"""How soon a follower hears that more is committed. Kafka's controllers answer at once (KIP-1166),
+as those here do. Of topics there are mostly new records in a moment, which bring the news along: an
+answer for each commit would double the messages between brokers, and the time of a produce.
+"""
 
 LISTS: Final = "lists of uploads"
 """What fetches wait for while it is not known which uploads a partition has."""
@@ -23,7 +30,8 @@ class PartitionQuery:
 
     `leader_epoch` is the client's current leader epoch, -1 if unknown. With a `topic_id` the topic
     must have this id, so a later topic of the same name does not match. A follower also sends the
-    start offset of its log, and the epoch of the record before `offset`.
+    start offset of its log, the epoch of the record before `offset`, and from version 18 on the
+    high watermark that it knows.
     """
 
     topic: str | None
@@ -34,6 +42,7 @@ class PartitionQuery:
     topic_id: Uuid | None = None
     last_fetched_epoch: int = -1
     replica_log_start: int = -1
+    replica_high_watermark: int = NOT_NAMED
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +85,7 @@ class FetchQuery:
     topics. `fetcher` is `None` on a single broker, and for a consumer that fetches from leaders
     only. `begun_ms` is the time of the request on the monotonic clock. With `skips_markers` markers
     of transactions alone are of no use. `tier` has the reads of the remote tier that were begun.
+    `awaits_commits`: a follower's, which names high watermarks.
     """
 
     partitions: Sequence[PartitionQuery]
@@ -88,6 +98,7 @@ class FetchQuery:
     begun_ms: float = 0.0
     skips_markers: bool = False
     tier: TierFetch | None = None
+    awaits_commits: bool = False
 
     @property
     def is_of_follower(self) -> bool:
@@ -125,13 +136,15 @@ class OffsetMovedError(ApiError):
 class FetchResult:
     """For each partition of the query, in its order: the data, or the error.
 
-    `is_reading`: some data is still being read from the remote tier.
+    `is_reading`: some data is still being read from the remote tier. `has_news`: more is committed
+    than a follower knows.
     """
 
     partitions: list[FetchData | ApiError]
     size: int
     has_error: bool
     is_reading: bool = False
+    has_news: bool = False
 
     def answers(self, query: FetchQuery) -> bool:
         """Whether the response is ready without a wait (Kafka: `ReplicaManager.fetchMessages`).

@@ -7,6 +7,7 @@ wall clock back delays no fetch. Kafka's counterparts: `DelayedFetch` and its pu
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from math import inf
 from typing import Any, Generic, TypeVar
 
 from ottla.base.error_codes import ErrorCode
@@ -90,10 +91,20 @@ class WaitingFetch(Waiting[Result], Generic[Query, Result]):
     """One waiting fetch, with its query, and its result when it is over.
 
     Growth of the partitions in `keys` may end it. `reads_ahead`: it reads uncommitted records, as
-    followers do. While `is_held` its caller still reads, and the room does not return it.
+    followers do; `awaits_commits`: it is to hear soon what is committed, too. While `is_held` its
+    caller still reads, and the room does not return it.
     """
 
-    __slots__ = ("deadline_ms", "is_held", "is_over", "is_woken", "keys", "query", "reads_ahead")
+    __slots__ = (
+        "awaits_commits",
+        "deadline_ms",
+        "is_held",
+        "is_over",
+        "is_woken",
+        "keys",
+        "query",
+        "reads_ahead",
+    )
 
     def __init__(
         self,
@@ -102,8 +113,10 @@ class WaitingFetch(Waiting[Result], Generic[Query, Result]):
         deadline_ms: float,
         *,
         reads_ahead: bool = False,
+        awaits_commits: bool = False,
     ) -> None:
         super().__init__()
+        self.awaits_commits = awaits_commits
         self.query = query
         self.keys = keys
         self.deadline_ms = deadline_ms
@@ -171,11 +184,16 @@ class WaitingRoom(Generic[Query, Result]):
             if not fetch.is_woken:
                 self._wake(fetch)
 
-    def wake_committed(self, key: Hashable) -> None:
-        """Wakes consumers' fetches: more is committed, which followers have already read."""
+    def wake_committed(self, key: Hashable, tell_by_ms: float = inf) -> None:
+        """Wakes consumers' fetches: more is committed, which followers have already read. Those of
+        followers that await it end by `tell_by_ms`.
+        """
         for fetch in self._by_key.get(key, ()):
-            if not (fetch.is_woken or fetch.reads_ahead):
-                self._wake(fetch)
+            if not fetch.reads_ahead:
+                if not fetch.is_woken:
+                    self._wake(fetch)
+            elif fetch.awaits_commits:
+                self._end_by(fetch, tell_by_ms)
 
     def _wake(self, fetch: WaitingFetch[Query, Result]) -> None:
         fetch.is_woken = True
@@ -185,9 +203,13 @@ class WaitingRoom(Generic[Query, Result]):
     def hurry(self, key: Hashable) -> None:
         """Ends the fetches of a partition immediately: there is news other than records."""
         for fetch in self._by_key.get(key, ()):
-            fetch.deadline_ms = 0.0
+            self._end_by(fetch, 0.0)
+
+    def _end_by(self, fetch: WaitingFetch[Query, Result], deadline_ms: float) -> None:
+        if deadline_ms < fetch.deadline_ms:
+            fetch.deadline_ms = deadline_ms
             if not fetch.is_held:
-                self._deadlines.set(fetch, fetch.deadline_ms)
+                self._deadlines.set(fetch, deadline_ms)
 
     @property
     def has_woken(self) -> bool:

@@ -54,6 +54,7 @@ from ottla.storage.log.offsets import Isolation
 from ottla.storage.log.reader import FetchData
 
 FIRST_TOPIC_ID_VERSION = 13
+FIRST_HIGH_WATERMARK_VERSION = 18
 FIRST_SOFT_LIMIT_VERSION = 3
 """From here on, a batch larger than all limits comes anyway if it is the first (KIP-74)."""
 
@@ -94,6 +95,9 @@ def handle(
     query = _query(request, fetch.partitions, context)
     query.may_read = may_read
     query.fetcher = _fetcher(request, context)
+    query.awaits_commits = (
+        context.api_version >= FIRST_HIGH_WATERMARK_VERSION and query.is_of_follower
+    )
     query.begun_ms = context.at.monotonic_ms
     query.skips_markers = is_converted
     answering = _Answering(request.session_id, fetch, context)
@@ -118,6 +122,7 @@ def _fetch(request: FetchRequest, context: RequestContext) -> SessionFetch:
             topic.topic_id if uses_topic_ids else None,
             wanted.last_fetched_epoch,
             wanted.log_start_offset,
+            wanted.high_watermark,
         )
         for topic in request.topics
         for wanted in topic.partitions
