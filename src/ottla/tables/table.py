@@ -129,8 +129,14 @@ class Table:
         """The layout of the rows; that of raw rows if the table does not exist."""
         return self.state().layout
 
-    def pinned(self, layout: TableLayout) -> PinnedLayout:
-        """A layout for the files of the next commit, and for the commit."""
+    def pinned(self, layout: TableLayout, before: TableLayout | None = None) -> PinnedLayout:
+        """A layout for the files of the next commit, and for the commit.
+
+        `before` is that of the table, if it is there. Raises `UserError` if another program has
+        changed the names of its columns.
+        """
+        if before is not None:
+            self.log.check_names(columns_of(before))
         return PinnedLayout(layout=layout, field_ids=self.log.field_ids(columns_of(layout)))
 
     def entries(self) -> list[LedgerEntry]:
@@ -155,6 +161,7 @@ class Table:
         """All commits, and the files of the table after the last of them."""
         while True:
             entries = self.entries()
+            self.log.check_names(columns_of(self.layout()))
             contents = self.log.contents()
             if len(self.entries()) == len(entries):
                 return entries, self._described_files(contents, entries)

@@ -3,7 +3,7 @@
 Names are Iceberg's paths: `value.at`, `headers.element.key`, `tags.value` in a map.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,6 +18,16 @@ def with_field_ids(schema: "pa.Schema", ids: Mapping[str, int]) -> "pa.Schema":
     import pyarrow as pa
 
     return pa.schema([_numbered(field, field.name, ids) for field in schema])
+
+
+def struct_paths(fields: Any, place: str = "") -> Iterator[str]:
+    """The paths of columns and of the fields of structs in them, outer ones first."""
+    import pyarrow.types as types
+
+    for one in fields:
+        yield f"{place}{one.name}"
+        if types.is_struct(one.type):
+            yield from struct_paths(one.type, f"{place}{one.name}.")
 
 
 def _numbered(field: Any, path: str, ids: Mapping[str, int]) -> Any:

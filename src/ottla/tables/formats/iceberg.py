@@ -58,6 +58,7 @@ from ottla.tables.columns.partitions import PartitionField
 from ottla.tables.columns.statistics import LeafStatistics, Path, shortened, shortened_bytes
 from ottla.tables.entries import DataFile, whole_files
 from ottla.tables.files.column_types import check_columns, numbers
+from ottla.tables.files.field_ids import struct_paths
 from ottla.tables.files.plain_parquet import plain_type
 from ottla.tables.formats.durable_files import DurableFileIO, local_path
 from ottla.tables.formats.iceberg_deletes import Deletes, packed
@@ -154,6 +155,30 @@ class IcebergLog:
         _unite(transaction, schema)
         return index_by_name(transaction.table_metadata.schema())
 
+    def check_names(self, columns: "pa.Schema") -> None:
+        table = self._last or self._table()
+        if table is None:
+            return
+        now = index_by_name(table.schema())
+        names = {number: name for name, number in now.items()}
+        for schema in table.schemas().values():
+            before = index_by_name(schema)
+            for path in struct_paths(columns):
+                if path in before and now.get(path) != before[path]:
+                    raise self._renamed(path, names.get(before[path]))
+
+    def _renamed(self, path: str, name: str | None) -> UserError:
+        if name is None:
+            return UserError(
+                f"{self._address}: another program has dropped the column {path}, whose values "
+                f"readers do not find in the files any more; load into another table"
+            )
+        return UserError(
+            f"{self._address}: another program has renamed the column {path} to {name}; rename it "
+            f"back (ALTER TABLE {self._name} RENAME COLUMN {name} TO {path.rpartition('.')[2]}), "
+            f"or load into another table"
+        )
+
     def commit(self, change: Change) -> int:
         self.store.make_directories([METADATA_DIRECTORY])
         for number in range(_TRIES):
@@ -195,17 +220,19 @@ class IcebergLog:
         entries = self._entries_of(table, snapshot)
         found = [one.data_file for one in entries if one.data_file.content is DataFileContent.DATA]
         prefix = "_" if is_flat(table.schema().column_names) else ""
-        fields = [table.schema().find_field(f"{prefix}{name}") for name in ("partition", "offset")]
+        columns = table.schema().as_struct().fields
+        known = (f"{prefix}partition", f"{prefix}offset")
+        fields = [field for field in columns if field.name in known]
 
         def place(file: IcebergFile) -> tuple[Any, ...]:
-            known = file.lower_bounds or {}
+            bounds = file.lower_bounds or {}
             lowest = [
-                from_bytes(_primitive(field), known[field.field_id])
+                from_bytes(_primitive(field), bounds[field.field_id])
                 for field in fields
-                if field.field_id in known
+                if field.field_id in bounds
             ]
             # Files of other programs may lack statistics.
-            return len(lowest) < len(fields), lowest, file.file_path
+            return len(lowest) < len(known), lowest, file.file_path
 
         paths = [self._relative(one.file_path) for one in sorted(found, key=place)]
         return Contents(paths=paths, kept=self._kept(table, entries))

@@ -108,6 +108,11 @@ class TransactionLog(Protocol):
     def field_ids(self, schema: "pa.Schema") -> Mapping[str, int]:
         """The field ids that files must have, by the paths of columns and fields; empty if none."""
 
+    def check_names(self, columns: "pa.Schema") -> None:
+        """Raises `UserError` if another program has renamed or dropped one of a table's columns, by
+        which its readers would find other values than those of the files.
+        """
+
     def commit(self, change: Change) -> int:
         """Commits durably and returns the version; if it raises `CommitTakenError`, nothing
         changed.

@@ -86,7 +86,9 @@ class Transaction:
             layout=layout or state.layout,
             action=action,
             options=options,
-            pinned=None if layout is None else table.pinned(layout),
+            pinned=None
+            if layout is None
+            else table.pinned(layout, state.layout if state.commit_count else None),
             # A task of a killed load may still write after its lock has ended, and a name that
             # another attempt had would let it replace files of that attempt.
             directory=table.load_directory(state.commit_count, secrets.token_bytes(4), action),
