@@ -26,12 +26,13 @@ import errno
 import io
 import os
 import posixpath
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from contextlib import closing
 from functools import lru_cache
 from struct import Struct
 
 from ottla.base.clock import Clock
-from ottla.base.files import Buffer, DiskSpace, FileStatus, Numbers
+from ottla.base.files import Buffer, DiskSpace, FileStatus, Numbers, join
 from ottla.base.open_files import OpenFiles
 from ottla.testing.clock import FakeClock
 from ottla.testing.crash import CrashMode, crashed_disk
@@ -135,6 +136,14 @@ class FakeFileSystem:
     def boot_id(self) -> str:
         """Another one after each power failure, and the same after a kill."""
         return f"boot {self._boot}"
+
+    def sizes(self, directory: str, names: Iterable[str]) -> Sequence[int | None]:
+        found = (self.status(join(directory, name)) for name in names)
+        return [None if one is None else one.size for one in found]
+
+    def read_start(self, path: str, size: int) -> bytes:
+        with closing(self.open(path)) as file:
+            return file.pread(size, 0)
 
     def status(self, path: str) -> FileStatus | None:
         try:

@@ -1,6 +1,7 @@
 """A file system that passes every call on and records those that change anything."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 from enum import Enum
 from typing import Protocol, TypeVar, runtime_checkable
 
@@ -121,6 +122,14 @@ class RecordingFileSystem:
     def status(self, path: str) -> FileStatus | None:
         self.check_alive()
         return self.inner.status(path)
+
+    def sizes(self, directory: str, names: Iterable[str]) -> Sequence[int | None]:
+        self.check_alive()
+        return self.inner.sizes(directory, names)
+
+    def read_start(self, path: str, size: int) -> bytes:
+        with closing(self.open(path)) as file:
+            return file.pread(size, 0)
 
     def restrict(self, path: str) -> None:
         self.check_alive()

@@ -5,7 +5,6 @@ unusual is left to `SegmentReader`, which says what is wrong. Kafka has no count
 """
 
 from collections.abc import Iterator
-from contextlib import closing
 from itertools import islice, pairwise
 
 from ottla.record.batch import Batch, batch_at
@@ -70,8 +69,7 @@ class ShortSegments:
         if segment.size > WHOLE_SIZE or not segment.log_path.endswith(LOG_END):
             return None
         try:
-            with closing(self._facts.file_system.open(segment.log_path)) as file:
-                data = file.pread(segment.size, 0)
+            data = self._facts.file_system.read_start(segment.log_path, segment.size)
         except OSError:
             return None
         end = len(data)

@@ -8,7 +8,7 @@ log, no matter where a segment lies. Kafka has no counterpart: its tier is read 
 import errno
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import NoReturn
 
 from ottla.base.files import (
@@ -105,6 +105,22 @@ class TieredFiles:
             return FileStatus(number=0, size=len(content), modified_ms=0, is_directory=False)
         found = self._find(path)
         return None if found is None else found[0].status(found[1])
+
+    def sizes(self, directory: str, names: Iterable[str]) -> Sequence[int | None]:
+        names = list(names)
+        found = zip(names, self._disk.sizes(directory, names), strict=True)
+        return [self._size(join(directory, name)) if size is None else size for name, size in found]
+
+    def _size(self, path: str) -> int | None:
+        status = self.status(path)
+        return None if status is None else status.size
+
+    def read_start(self, path: str, size: int) -> bytes:
+        try:
+            return self._disk.read_start(path, size)
+        except FileNotFoundError:
+            with closing(self.open(path)) as file:
+                return file.pread(size, 0)
 
     def open(self, path: str, *, writable: bool = False, create: bool = False) -> File:
         try:

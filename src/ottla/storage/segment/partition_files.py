@@ -4,12 +4,14 @@ Format pages: docs/format/README.md lists the files. A broker may be renaming an
 meanwhile. Kafka has no counterpart: its tools take files.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, base_name, join, parent_directory
@@ -185,73 +187,87 @@ def _agree(one: PartitionFiles, other: PartitionFiles) -> bool:
 
 
 def _files(file_system: FileSystem, directory: str, names_there: Sequence[str]) -> PartitionFiles:
-    logs: dict[int, str] = {}
-    snapshots: dict[int, str] = {}
-    by_end = {LOG_END: logs, SNAPSHOT_END: snapshots}
-    others: list[FileName] = []
+    # A log may have ten thousand segments: what most names are is decided without parsing each.
+    by_end = defaultdict[str, list[str]](list)
     for name in names_there:
-        # A log may have ten thousand segments: what most names are is decided without parsing.
-        end = name[OFFSET_DIGITS:]
-        if end in _LEFT_OUT:
-            continue
-        of_kind = by_end.get(end)
-        offset = None if of_kind is None else file_offset(name)
-        if of_kind is not None and offset is not None:
-            of_kind[offset] = join(directory, name)
-        elif file_kind(name) in _TOLD_APART and (parsed := parse_file_name(name)) is not None:
-            others.append(parsed)
+        by_end[name[OFFSET_DIGITS:]].append(name)
+    logs = _with_offsets(by_end.pop(LOG_END, ()))
+    snapshots = _with_offsets(by_end.pop(SNAPSHOT_END, ()))
+    told_apart = (
+        one for names in by_end.values() if file_kind(names[0]) in _TOLD_APART for one in names
+    )
+    others = [parsed for name in told_apart if (parsed := parse_file_name(name)) is not None]
     renamed = [one for one in others if one.kind is FileKind.LOG]
-    segments = _segments(file_system, _log_paths(file_system, directory, logs, renamed))
+    logs |= _replacements(file_system, directory, logs, renamed)
+    segments = _segments(file_system, directory, sorted(logs.items()))
     is_by_names = len(segments) == len(logs) > 0 and not renamed
+    start = join(directory, "")
     return PartitionFiles(
         segments=segments,
-        snapshots=snapshots,
+        snapshots={offset: start + name for offset, name in snapshots.items()},
         has_transaction_index=any(one.kind is FileKind.TRANSACTION_INDEX for one in others),
         names=tuple(names_there) if is_by_names else (),
     )
 
 
 _TOLD_APART = (FileKind.LOG, FileKind.TRANSACTION_INDEX)
-_LEFT_OUT = (FileKind.OFFSET_INDEX.value, FileKind.TIME_INDEX.value)
 
 
-def _segments(file_system: FileSystem, logs: Mapping[int, str]) -> list[SegmentFiles]:
-    segments: list[SegmentFiles] = []
-    for base_offset, path in sorted(logs.items()):
-        status = file_system.status(path)
-        if status is None:
-            continue
-        before = segments[-1].base_offset if segments and not status.size else None
+def _with_offsets(names: Sequence[str]) -> dict[int, str]:
+    """Names with one ending by their offsets, without those that have none."""
+    digits = [name[:OFFSET_DIGITS] for name in names]
+    every = "".join(digits)
+    if every.isascii() and every.isdigit() and max(digits) <= _LAST_DIGITS:
+        return dict(zip(map(int, digits), names, strict=True))
+    found = ((file_offset(name), name) for name in names)
+    return {offset: name for offset, name in found if offset is not None}
+
+
+_LAST_DIGITS = f"{MAX_OFFSET:0{OFFSET_DIGITS}d}"
+
+
+def _segments(
+    file_system: FileSystem, directory: str, logs: Sequence[tuple[int, str]]
+) -> list[SegmentFiles]:
+    """The segments of files, by ascending base offsets; those that are gone are left out."""
+    start, segments = join(directory, ""), list[SegmentFiles]()
+    sizes = file_system.sizes(directory, [name for _, name in logs])
+    for (base_offset, name), size in zip(logs, sizes, strict=True):
+        before = segments[-1].base_offset if segments and size == 0 else None
         # Looked at only where it is empty: a log may have ten thousand segments.
-        directory = parent_directory(path) if before is not None else ""
-        if before is None or empty_log(file_system, directory, base_offset, before) is None:
-            one = SegmentFiles(base_offset=base_offset, log_path=path, size=status.size)
-            segments.append(one)
+        is_left_out = size is None or (
+            before is not None and empty_log(file_system, directory, base_offset, before)
+        )
+        if not is_left_out:
+            segments.append(_made((base_offset, start + name, size)))
     return segments
 
 
-def _log_paths(
+_made: Callable[[tuple[Any, ...]], SegmentFiles] = partial(tuple.__new__, SegmentFiles)
+
+
+def _replacements(
     file_system: FileSystem, directory: str, live: Mapping[int, str], renamed: Iterable[FileName]
 ) -> dict[int, str]:
-    """The paths of the log files, by base offset.
+    """The names of the `.swap` log files that count, by base offset.
 
     A `.swap` counts where the segments that it replaces are gone. Beside them it has replaced
     nothing yet, or is not of this log.
     """
-    logs = dict(live)
+    found: dict[int, str] = {}
     first_deleted = min(
         (one.offset for one in renamed if one.suffix is FileSuffix.DELETED), default=MAX_OFFSET
     )
     for one in renamed:
-        if one.suffix is not FileSuffix.SWAP or one.offset in logs:
+        if one.suffix is not FileSuffix.SWAP or one.offset in live:
             continue
         path = join(directory, one.text)
         before = max((base_offset for base_offset in live if base_offset < one.offset), default=-1)
-        if before >= 0 and _reaches(file_system, logs[before], one.offset):
+        if before >= 0 and _reaches(file_system, join(directory, live[before]), one.offset):
             continue
         if one.offset >= first_deleted or _may_begin_at(file_system, path, one.offset):
-            logs[one.offset] = path
-    return logs
+            found[one.offset] = one.text
+    return found
 
 
 def _reaches(file_system: FileSystem, path: str, offset: int) -> bool:
