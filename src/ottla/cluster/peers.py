@@ -72,6 +72,9 @@ class Peer:
         except (UserError, OSError) as error:
             self.close()
             raise PeerError(str(error)) from error
+        except Exception:
+            self.close()  # what is left of the response would be taken for the next one
+            raise
 
     def close(self) -> None:
         """Closes the connection; a pending request fails. May be called by another thread."""

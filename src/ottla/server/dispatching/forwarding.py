@@ -6,6 +6,7 @@ that is not the controller, or as one whose request has timed out. Kafka's count
 `ForwardingManager`, `ConfigAdminManager.preprocess`.
 """
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
@@ -28,6 +29,7 @@ from ottla.metadata.image import ALL_BROKERS
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import (
     FRAME_SIZE,
+    RequestHeader,
     encode_request,
     read_request_header,
     read_response_header,
@@ -41,6 +43,8 @@ from ottla.server.dispatching.request_context import (
     amended,
 )
 from ottla.server.handling.altering import responses
+
+logger = logging.getLogger(__name__)
 
 TOKENS: Final = (
     ApiKey.CREATE_DELEGATION_TOKEN,
@@ -78,6 +82,7 @@ class ForwardedApi:
         self._api_key = api_key
         self._api_version = api_version
         self._handle_here = handle
+        self._unread_count = 0
 
     def handle(self, frame: Buffer, context: RequestContext) -> Answer:
         return self._sent(frame, context)
@@ -94,7 +99,10 @@ class ForwardedApi:
             assert answer is not None, "the broker returns only what is over"
             if isinstance(answer, ApiError):
                 return self._refused(frame, context.later(at), answer)
-            return self._read_response(answer)
+            try:
+                return self._read_response(answer, read_request_header(frame)[0])
+            except ProtocolError as error:
+                return self._refused(frame, context.later(at), self._unread_answer(error))
 
         return LongPendingAnswer(waiting, answered)
 
@@ -113,8 +121,24 @@ class ForwardedApi:
         read = reader(request_class(self._api_key), self._api_version)
         return read(frame, position, CURRENT.get())[0]
 
-    def _read_response(self, frame: Buffer) -> Any:
-        _, position = read_response_header(frame, self._api_key, self._api_version)
+    def _unread_answer(self, error: ProtocolError) -> ApiError:
+        """The client may ask again: what it wants may be done, as after one that timed out."""
+        self._unread_count += 1
+        name = self._api_key.name
+        if self._unread_count.bit_count() == 1:  # clients ask again: the 1st, 2nd, 4th, 8th, ...
+            logger.warning(
+                "the controller's answer to %s cannot be read (%d in total): %s",
+                name, self._unread_count, error,
+            )  # fmt: skip
+        return ApiError(
+            ErrorCode.REQUEST_TIMED_OUT, f"The controller's answer to {name} cannot be read."
+        )
+
+    def _read_response(self, frame: Buffer, asked: RequestHeader) -> Any:
+        """Raises `ProtocolError`, also for a response to another request."""
+        correlation_id, position = read_response_header(frame, self._api_key, self._api_version)
+        if correlation_id != asked.correlation_id:
+            raise ProtocolError("a response to another request")
         read: Callable[..., tuple[Any, int]]
         read = reader(response_class(self._api_key), self._api_version)
         return read(frame, position, CURRENT.get())[0]

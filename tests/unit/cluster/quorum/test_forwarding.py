@@ -260,3 +260,23 @@ def test_a_controller_that_is_stopped_is_left_when_another_one_leads(
     script.forwarding.leader_changed()
 
     assert script.answers.get(timeout=PATIENCE_S) == b"done"
+
+
+def test_a_connection_is_left_after_an_error_that_nobody_expected(
+    started: Callable[..., Script],
+) -> None:
+    """The rest of its answer would be taken for that to the next request."""
+    left = [RuntimeError("half read")]
+
+    def answer(*_: object) -> EnvelopeResponse:
+        if left:
+            raise left.pop()
+        return EnvelopeResponse(response_data=b"done")
+
+    script = started(answer)
+
+    first = script.forward(b"abc")
+    assert isinstance(first, ApiError)
+    assert first.code is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert script.closed.is_set()
+    assert script.forward(b"abc") == b"done"
