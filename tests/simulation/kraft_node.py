@@ -1,7 +1,7 @@
 """A node of the simulated KRaft cluster: a voter, a controller while it leads, and a broker."""
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 from itertools import count
 from math import inf
 from random import Random
@@ -12,6 +12,7 @@ from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
+from ottla.base.turns import result_of
 from ottla.broker.controlling.active_controller import ActiveController, ControllerParts
 from ottla.broker.replication.fetches import FollowerRequest, LeaderAnswer
 from ottla.cluster.quorum.broker_lifecycle import (
@@ -419,6 +420,8 @@ class Node:
         controller.advance(self.at)
         try:
             outcome = verb(controller)
+            if isinstance(outcome, Generator):
+                outcome = result_of(outcome)
         except ApiError as error:
             outcome = error
         return self._append(controller) or outcome

@@ -102,14 +102,15 @@ class MemoryDirectory:
         return list(self.complete)
 
     def read(self, offset: int, max_bytes: int) -> bytes:
-        found = b""
+        found, size = list[bytes](), 0
         for one in self.content.entries:
             if one.base_offset < offset:
                 continue
-            if found and len(found) + len(one.content) > max_bytes:
+            size += len(one.content)
+            if found and size > max_bytes:
                 break
-            found += one.content
-        return found
+            found.append(one.content)
+        return b"".join(found)
 
     def append(self, records: Buffer) -> None:
         entries = tuple(

@@ -1,9 +1,11 @@
 """An active controller without a quorum, and the image that others make of its records."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import count
+from typing import Any
 
 from ottla.base.timestamps import Timestamps
+from ottla.base.turns import InParts, result_of
 from ottla.broker.controlling.active_controller import ActiveController, ControllerParts
 from ottla.config.broker import broker_config
 from ottla.metadata.deciding.features import Quorum
@@ -25,6 +27,29 @@ def levels(**features: int) -> list[VersionedRecord]:
     ]
 
 
+class PromptController(ActiveController):
+    """Decides on many things in one go."""
+
+
+def _in_one_go(verb: Callable[..., InParts[Any]]) -> Callable[..., Any]:
+    return lambda *args, **named: result_of(verb(*args, **named))
+
+
+for _verb in (
+    ActiveController.create_topics,
+    ActiveController.create_partitions,
+    ActiveController.delete_topics,
+    ActiveController.elect_leaders,
+    ActiveController.alter_reassignments,
+    ActiveController.list_reassignments,
+    ActiveController.alter_partition,
+    ActiveController.assign_replicas_to_dirs,
+    ActiveController.register_broker,
+    ActiveController.unregister_broker,
+):
+    setattr(PromptController, _verb.__name__, _in_one_go(_verb))
+
+
 class AloneInQuorum:
     """A controller whose records are committed when they are taken: `log` has their batches."""
 
@@ -32,9 +57,11 @@ class AloneInQuorum:
         self,
         bootstrap: Sequence[VersionedRecord] = (),
         image: MetadataImage | None = None,
+        kind: type[ActiveController] = PromptController,
         **settings: str,
     ) -> None:
         ids = count(1)
+        self._kind = kind
         self.complaints: list[str] = []
         self.config = broker_config(settings)
         self.parts = ControllerParts(
@@ -51,9 +78,9 @@ class AloneInQuorum:
         self.log: list[list[VersionedRecord]] = []
         self.controller = self.elected(self.begun_with, 1)
 
-    def elected(self, image: MetadataImage, epoch: int) -> ActiveController:
+    def elected(self, image: MetadataImage, epoch: int) -> Any:
         """Another controller, that begins with an image, after its LeaderChange."""
-        return ActiveController(self.parts, image, image.end_offset + 1, epoch, BEGUN)
+        return self._kind(self.parts, image, image.end_offset + 1, epoch, BEGUN)
 
     @property
     def level(self) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 from ottla.base.errors import UnreachableError
 from ottla.base.ids import ZERO_UUID
 from ottla.base.partitions import CLUSTER_METADATA, CLUSTER_METADATA_ID
+from ottla.base.turns import in_one_part
 from ottla.cluster.quorum.quorum_channels import _detached
 from ottla.cluster.quorum.quorum_messages import answer_of, api_key_of, message_of
 from ottla.cluster.quorum.quorum_thread import QuorumParts, QuorumThread, _Input, nothing
@@ -146,7 +147,9 @@ class HostileQuorum:
             self._sync()
         elif kind < 0.9:
             name = f"t{chance.randrange(50)}"
-            self.thread.ask(lambda controller: controller.create(name), lambda _: None)
+            self.thread.ask(
+                lambda controller: in_one_part(lambda: controller.create(name)), lambda _: None
+            )
         else:
             self.clock.advance(chance.choice(TIME_STEPS_MS))
         self._run()

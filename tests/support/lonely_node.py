@@ -7,6 +7,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.files import Buffer
 from ottla.base.principal import Principal
+from ottla.base.turns import InParts, result_of
 from ottla.broker.control.image_following import ImageFollower
 from ottla.broker.controlling.active_controller import ActiveController
 from ottla.broker.membership.quorum_start import QuorumStart
@@ -48,7 +49,7 @@ class LonelyNode:
     """
 
     def __init__(self, **settings: str) -> None:
-        self.quorum = AloneInQuorum()
+        self.quorum = AloneInQuorum(kind=ActiveController)
         self.leads = True
         self.shows_at_once = True
         self.forwarded: list[tuple[Buffer, Principal, str, bool, Waiting[Buffer | ApiError]]] = []
@@ -107,12 +108,12 @@ class LonelyNode:
     def status(self) -> QuorumStatus:
         return QuorumStatus(state="leader" if self.leads else "follower", leader_id=ME, epoch=3)
 
-    def decide(self, verb: Callable[[ActiveController], T]) -> Waiting[T | ApiError]:
+    def decide(self, verb: Callable[[ActiveController], InParts[T]]) -> Waiting[T | ApiError]:
         waiting: Waiting[T | ApiError] = Waiting()
         try:
             if not self.leads:
                 raise ApiError(ErrorCode.NOT_CONTROLLER)
-            waiting.result = verb(self.quorum.controller)
+            waiting.result = result_of(verb(self.quorum.controller))
             if self.shows_at_once:
                 self.publish()
         except ApiError as error:

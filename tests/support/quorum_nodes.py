@@ -17,6 +17,7 @@ from ottla.base.clock import SystemClock, read_clock
 from ottla.base.errors import ApiError, UnreachableError, UserError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.timestamps import Timestamps
+from ottla.base.turns import in_one_part
 from ottla.broker.metadata.log import SnapshotLimits
 from ottla.broker.metadata.quorum_snapshots import QuorumSnapshots
 from ottla.cluster.quorum.quorum_thread import Published, QuorumParts, QuorumThread
@@ -220,7 +221,7 @@ class Node:
 
     def ask(self, verb: Callable[[TopicMaker], T]) -> T | ApiError:
         done: SimpleQueue[T | ApiError] = SimpleQueue()
-        self.thread.ask(verb, done.put)
+        self.thread.ask(lambda one: in_one_part(lambda: verb(one)), done.put)
         return done.get(timeout=PATIENCE_S)
 
     def answer(self, frame: bytes) -> bytes | None:

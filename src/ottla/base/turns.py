@@ -276,6 +276,16 @@ def parts_of(items: Iterable[T], size: int = PART_SIZE) -> Iterator[list[T]]:
         yield part
 
 
+InParts = Generator[None, None, T]
+"""Long work that pauses between its parts, and ends with a result; see `result_of`."""
+
+
+def in_one_part(deed: Callable[[], T]) -> InParts[T]:
+    """What is done in one go, as the last part of long work."""
+    yield from ()
+    return deed()
+
+
 def result_of(steps: Generator[None, None, T], between: Callable[[], None] = lambda: None) -> T:
     """Does all steps, and calls `between` after each; returns their result."""
     while True:

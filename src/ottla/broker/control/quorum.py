@@ -7,13 +7,14 @@ refused with NOT_CONTROLLER: clients' requests do not get this far there, since 
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
-from ottla.base.turns import turn_dict
+from ottla.base.turns import InParts, in_one_part, turn_dict
 from ottla.broker.configs.config_changes import ResourceAlteration
 from ottla.broker.configs.settings import BrokerSettings
 from ottla.broker.controlling.active_controller import ActiveController
@@ -53,7 +54,7 @@ T = TypeVar("T")
 UPGRADE_MS: Final = 10_000
 """How long voters may take to say whether they support a level of kraft.version."""
 
-Verb = Callable[[ActiveController], T]
+Verb = Callable[[ActiveController], InParts[T]]
 
 
 class QuorumController:
@@ -98,7 +99,7 @@ class QuorumController:
             self._decided_offset = max(self._decided_offset, offset)
             return result
 
-        return Later(self._membership.decide(lambda one: (verb(one), one.end_offset)), decided)
+        return Later(self._membership.decide(partial(_with_end, verb)), decided)
 
     def _decide_all(
         self, verb: Verb[Sequence[T | ApiError]], count: int
@@ -144,27 +145,31 @@ class QuorumController:
     # Access
 
     def create_acls(self, acls: "Sequence[Acl]") -> Later[Sequence[Outcome]]:
-        return self._decide_each(lambda controller: controller.create_acls(acls), len(acls))
+        return self._decide_each(
+            _in_one(lambda controller: controller.create_acls(acls)), len(acls)
+        )
 
     def delete_acls(
         self, filters: "Sequence[AclFilter]"
     ) -> "Later[Sequence[list[Acl] | ApiError]]":
-        return self._decide_all(lambda controller: controller.delete_acls(filters), len(filters))
+        return self._decide_all(
+            _in_one(lambda controller: controller.delete_acls(filters)), len(filters)
+        )
 
     def alter_users(self, wanted: "Sequence[ScramUpsertion]") -> Later[Mapping[str, Outcome]]:
         return self._decide(
-            lambda controller: controller.alter_users(wanted),
+            _in_one(lambda controller: controller.alter_users(wanted)),
             lambda refusal: turn_dict((one.user, refusal) for one in wanted),
         )
 
     def create_token(self, token: "DelegationToken") -> Later[Outcome]:
-        return self._decide_one(lambda controller: controller.create_token(token))
+        return self._decide_one(_in_one(lambda controller: controller.create_token(token)))
 
     def change_token(self, token: "DelegationToken") -> Later[Outcome]:
-        return self._decide_one(lambda controller: controller.change_token(token))
+        return self._decide_one(_in_one(lambda controller: controller.change_token(token)))
 
     def drop_token(self, token: "DelegationToken") -> Later[Outcome]:
-        return self._decide_one(lambda controller: controller.drop_token(token))
+        return self._decide_one(_in_one(lambda controller: controller.drop_token(token)))
 
     def _decide_one(self, verb: Verb[Outcome]) -> Later[Outcome]:
         return self._decide(verb, lambda refusal: refusal)
@@ -175,7 +180,9 @@ class QuorumController:
         self, wanted: Sequence[ResourceAlteration], *, validate_only: bool
     ) -> Later[Sequence[Outcome]]:
         return self._decide_each(
-            lambda controller: controller.alter_configs(wanted, validate_only=validate_only),
+            _in_one(
+                lambda controller: controller.alter_configs(wanted, validate_only=validate_only)
+            ),
             len(wanted),
         )
 
@@ -187,8 +194,10 @@ class QuorumController:
         validate_only: bool,
     ) -> Later[Sequence[Outcome]]:
         return self._decide_each(
-            lambda controller: controller.alter_quotas(
-                entries, alteration_of, validate_only=validate_only
+            _in_one(
+                lambda controller: controller.alter_quotas(
+                    entries, alteration_of, validate_only=validate_only
+                )
             ),
             len(entries),
         )
@@ -230,9 +239,7 @@ class QuorumController:
         self, broker_id: int, broker_epoch: int, changes: Sequence[AlteredIsr], *, version: int
     ) -> Later[AlteredIsrs]:
         return self._decide(
-            lambda controller: AlteredIsrs(
-                None, controller.alter_partition(broker_id, broker_epoch, changes)
-            ),
+            partial(_altered, broker_id, broker_epoch, changes),
             lambda refusal: AlteredIsrs(refusal, ()),
         )
 
@@ -240,7 +247,8 @@ class QuorumController:
         self, broker_id: int, broker_epoch: int
     ) -> "Later[ProducerIds | ApiError]":
         return self._decide(
-            lambda controller: controller.allocate_producer_ids(broker_id, broker_epoch), _refused
+            _in_one(lambda controller: controller.allocate_producer_ids(broker_id, broker_epoch)),
+            _refused,
         )
 
     def update_features(
@@ -253,8 +261,10 @@ class QuorumController:
                 request = UpgradeVersion(level, UPGRADE_MS)
                 return Later(self._membership.receive(request), _upgraded)
         return self._decide(
-            lambda controller: UpdatedFeatures(
-                None, controller.update_features(updates, validate_only=validate_only)
+            _in_one(
+                lambda controller: UpdatedFeatures(
+                    None, controller.update_features(updates, validate_only=validate_only)
+                )
             ),
             lambda refusal: UpdatedFeatures(refusal, ()),
         )
@@ -264,17 +274,19 @@ class QuorumController:
         return self._decide(lambda controller: controller.register_broker(request), _refused)
 
     def heartbeat(self, request: HeartbeatRequest) -> Later[HeartbeatAnswer | ApiError]:
-        return self._decide(lambda controller: controller.heartbeat(request), _refused)
+        return self._decide(_in_one(lambda controller: controller.heartbeat(request)), _refused)
 
     def unregister_broker(self, broker_id: int) -> Later[Outcome]:
         return self._decide(lambda controller: controller.unregister_broker(broker_id), _refused)
 
     def register_controller(self, request: ControllerRegistrationRequest) -> Later[Outcome]:
-        return self._decide(lambda controller: controller.register_controller(request), _refused)
+        return self._decide(
+            _in_one(lambda controller: controller.register_controller(request)), _refused
+        )
 
     def unregister_controller(self, controller_id: int) -> Later[Outcome]:
         return self._decide(
-            lambda controller: controller.unregister_controller(controller_id), _refused
+            _in_one(lambda controller: controller.unregister_controller(controller_id)), _refused
         )
 
     def assign_replicas_to_dirs(
@@ -284,6 +296,24 @@ class QuorumController:
             lambda controller: controller.assign_replicas_to_dirs(broker_id, broker_epoch, placed),
             _refused,
         )
+
+
+def _with_end(verb: Verb[T], controller: ActiveController) -> InParts[tuple[T, int]]:
+    """The result, and where the log ends with what was decided."""
+    result = yield from verb(controller)
+    return result, controller.end_offset
+
+
+def _in_one(verb: Callable[[ActiveController], T]) -> Verb[T]:
+    """A verb that decides on few things."""
+    return lambda controller: in_one_part(lambda: verb(controller))
+
+
+def _altered(
+    broker_id: int, epoch: int, changes: Sequence[AlteredIsr], controller: ActiveController
+) -> InParts[AlteredIsrs]:
+    answers = yield from controller.alter_partition(broker_id, epoch, changes)
+    return AlteredIsrs(None, answers)
 
 
 def _refused(error: ApiError) -> ApiError:

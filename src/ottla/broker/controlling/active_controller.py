@@ -2,7 +2,8 @@
 
 It is a machine without I/O or clock, in the quorum's thread: verbs take typed values, decide on the
 image, and leave records to be appended. They return a result, or raise `ApiError` and have changed
-nothing. Kafka's counterpart: `QuorumController`.
+nothing. Those that may decide on thousands of things do so in parts, between which others are
+answered, each by the image that there is then. Kafka's counterpart: `QuorumController`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +15,7 @@ from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
+from ottla.base.turns import InParts
 from ottla.base.values import dataclass
 from ottla.broker.configs.config_changes import ResourceAlteration
 from ottla.broker.controlling.access_verbs import AccessVerbs
@@ -125,6 +127,7 @@ class ActiveController(AccessVerbs):
         self._at = at
         for line in self._nodes.fence_silent(at):
             self._parts.complain(line)
+        self._nodes.plans.advance()
         self._duties.advance(at.monotonic_ms)
 
     def _all_duties(self) -> list[Duty]:
@@ -155,17 +158,17 @@ class ActiveController(AccessVerbs):
 
     def create_topics(
         self, wanted: Sequence[NewTopic], *, validate_only: bool
-    ) -> Sequence[CreatedTopic | ApiError]:
+    ) -> InParts[Sequence[CreatedTopic | ApiError]]:
         """Creates topics, each named once."""
         return self._topics.create(wanted, validate_only=validate_only)
 
     def create_partitions(
         self, wanted: Sequence[TopicGrowth], *, validate_only: bool
-    ) -> Sequence[Outcome]:
+    ) -> InParts[Sequence[Outcome]]:
         """Adds partitions to topics, each named once."""
         return self._topics.grow(wanted, validate_only=validate_only)
 
-    def delete_topics(self, names: Sequence[str]) -> Sequence[Outcome]:
+    def delete_topics(self, names: Sequence[str]) -> InParts[Sequence[Outcome]]:
         """Deletes topics, each named once."""
         return self._topics.delete(names)
 
@@ -173,7 +176,7 @@ class ActiveController(AccessVerbs):
 
     def elect_leaders(
         self, partitions: Sequence[TopicPartition] | None, *, is_unclean: bool
-    ) -> ByPartition:
+    ) -> InParts[ByPartition]:
         """Has partitions, or all, led by their preferred replicas; see `Controller`."""
         return self._topics.elect(partitions, is_unclean=is_unclean)
 
@@ -182,39 +185,41 @@ class ActiveController(AccessVerbs):
         wanted: Mapping[TopicPartition, tuple[int, ...] | None],
         *,
         may_change_count: bool,
-    ) -> ByPartition:
+    ) -> InParts[ByPartition]:
         """Moves partitions to other replicas; see `Controller`."""
         return self._topics.reassign(wanted, may_change_count=may_change_count)
 
-    def list_reassignments(self, partitions: Sequence[TopicPartition] | None) -> Reassignments:
+    def list_reassignments(
+        self, partitions: Sequence[TopicPartition] | None
+    ) -> InParts[Reassignments]:
         """The moves that are under way, of some partitions or of all."""
         return self._topics.reassignments(partitions)
 
     def alter_partition(
         self, broker_id: int, broker_epoch: int, changes: Sequence[AlteredIsr]
-    ) -> Sequence[IsrAnswer]:
+    ) -> InParts[Sequence[IsrAnswer]]:
         """Changes the ISRs of partitions that a broker leads."""
         return self._topics.alter_partition(broker_id, broker_epoch, changes)
 
     def assign_replicas_to_dirs(
         self, broker_id: int, broker_epoch: int, placed: Sequence[PlacedReplica]
-    ) -> Sequence[ErrorCode]:
+    ) -> InParts[Sequence[ErrorCode]]:
         """Notes in which directories a broker has its replicas."""
         return self._topics.assign_directories(broker_id, broker_epoch, placed)
 
     # Nodes
 
-    def register_broker(self, request: RegistrationRequest) -> int:
+    def register_broker(self, request: RegistrationRequest) -> InParts[int]:
         """Returns the broker's epoch."""
-        return self._nodes.register_broker(request, self._at)
+        return self._nodes.register_broker(request, lambda: self._at)
 
     def heartbeat(self, request: HeartbeatRequest) -> HeartbeatAnswer:
         """Says whether a broker may serve, or stop; its session begins again."""
         return self._nodes.heartbeat(request, self._at)
 
-    def unregister_broker(self, broker_id: int) -> None:
+    def unregister_broker(self, broker_id: int) -> InParts[None]:
         """Forgets a broker, which will not come back."""
-        self._nodes.unregister_broker(broker_id)
+        return self._nodes.unregister_broker(broker_id)
 
     def register_controller(self, request: ControllerRegistrationRequest) -> None:
         self._nodes.register_controller(request)

@@ -4,17 +4,20 @@ Kafka's counterparts: `ClusterControlManager`, `BrokerHeartbeatManager`, `Featur
 `ProducerIdControlManager`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.timestamps import Timestamps
+from ottla.base.turns import InParts
 from ottla.broker.controlling.outcomes import Outcome
 from ottla.broker.controlling.pending_records import PendingRecords
+from ottla.broker.controlling.plans import MOST_AT_ONCE, Plans
 from ottla.broker.controlling.topic_decisions import topic_defaults
 from ottla.broker.controlling.warnings import fenced_line, without_leader
 from ottla.config.broker import BrokerConfig
+from ottla.metadata.cluster_view import NO_LEADER
 from ottla.metadata.deciding.controllers import (
     ControllerRegistrationRequest,
     register_controller,
@@ -27,18 +30,18 @@ from ottla.metadata.deciding.heartbeats import (
     HeartbeatRequest,
     fence,
     heartbeat,
+    remaining,
 )
+from ottla.metadata.deciding.partition_changes import Manner, arriving
 from ottla.metadata.deciding.producer_ids import ProducerIds, allocate_producer_ids
 from ottla.metadata.deciding.registration import (
     RegistrationRequest,
     register_broker,
     unregister_broker,
 )
+from ottla.metadata.image import MetadataImage
 from ottla.metadata.levels import KRAFT_VERSION
 from ottla.metadata.records import PartitionChangeRecord
-
-MOST_AT_ONCE: Final = 500
-"""Partitions that get other leaders in one call: about 15 ms, of which 10,000 would take 300."""
 
 MAX_FEATURES: Final = 256
 """Maximum in one request: there are a handful, and each is decided on separately."""
@@ -61,23 +64,35 @@ class NodeChanges:
         self._sessions.begin(pending.image, pending.end_offset, at.monotonic_ms)
         self._leaving: dict[int, list[PartitionChangeRecord]] = {}
         """What has no leader any more of brokers that are being fenced."""
+        self._under_way: dict[int, HeartbeatRequest] = {}
+        """The heartbeats of brokers whose partitions have not all changed yet."""
+        self.plans = Plans()
+        if any(_leaderless(pending.image)):
+            # The leader before may have unfenced a broker and not have come to all partitions.
+            self.plans.begin("leaderless", self._lead_what_can_be_led())
 
     # Brokers
 
-    def register_broker(self, request: RegistrationRequest, at: Timestamps) -> int:
+    def register_broker(
+        self, request: RegistrationRequest, at: Callable[[], Timestamps]
+    ) -> InParts[int]:
         """Returns the broker's epoch; raises `ApiError`."""
-        image, broker_id = self._pending.image, request.broker_id
-        records, epoch = register_broker(
-            image,
-            self._cluster_id,
-            request,
-            end_offset=self._pending.end_offset,
-            is_live=self._sessions.is_live(image, broker_id, at.monotonic_ms),
-            defaults=topic_defaults(self._config()),
-        )
-        self._pending.write(records)
-        self._sessions.registered(broker_id, epoch, at.monotonic_ms)
-        return epoch
+        broker_id, epoch = request.broker_id, None
+        while True:
+            image, now_ms = self._pending.image, at().monotonic_ms
+            records, epoch = register_broker(
+                image,
+                self._cluster_id,
+                request,
+                end_offset=self._pending.end_offset,
+                is_live=self._sessions.is_live(image, broker_id, now_ms),
+                manner=Manner(topic_defaults(self._config()), MOST_AT_ONCE),
+            )
+            self._pending.write(records)
+            if epoch is not None:
+                self._sessions.registered(broker_id, epoch, now_ms)
+                return epoch
+            yield
 
     def heartbeat(self, request: HeartbeatRequest, at: Timestamps) -> HeartbeatAnswer:
         """Raises `ApiError`."""
@@ -87,15 +102,60 @@ class NodeChanges:
             request,
             end_offset=self._pending.end_offset,
             now_ms=at.monotonic_ms,
-            defaults=topic_defaults(self._config()),
+            manner=Manner(topic_defaults(self._config()), MOST_AT_ONCE),
         )
         self._pending.write(records)
+        if len(records) >= MOST_AT_ONCE:
+            self._under_way[request.broker_id] = request
+            self.plans.begin(request.broker_id, self._go_on(request))
         return answer
 
-    def unregister_broker(self, broker_id: int) -> None:
+    def _go_on(self, request: HeartbeatRequest) -> Iterator[None]:
+        """What a heartbeat has begun."""
+        while True:
+            records = remaining(
+                self._pending.image,
+                request,
+                topic_defaults(self._config()),
+                leaving_too=self._being_fenced(),
+                most=MOST_AT_ONCE,
+            )
+            self._pending.write(records)
+            broker = self._pending.image.brokers.get(request.broker_id)
+            if records and broker is not None and broker.is_shutting_down:
+                self._sessions.moved(request.broker_id, self._pending.end_offset - 1)
+            if len(records) < MOST_AT_ONCE:
+                del self._under_way[request.broker_id]
+                return
+            yield
+
+    def _being_fenced(self) -> set[int]:
+        """Whom nothing is given back that was taken from them."""
+        wants_it = (one.broker_id for one in self._under_way.values() if one.want_fence)
+        return {*self._leaving, *wants_it}
+
+    def _lead_what_can_be_led(self) -> Iterator[None]:
+        while True:
+            records = arriving(
+                self._pending.image,
+                defaults=topic_defaults(self._config()),
+                leaving=self._being_fenced(),
+                most=MOST_AT_ONCE,
+            )
+            self._pending.write(records)
+            if len(records) < MOST_AT_ONCE:
+                return
+            yield
+
+    def unregister_broker(self, broker_id: int) -> InParts[None]:
         """Raises `ApiError`."""
-        defaults = topic_defaults(self._config())
-        self._pending.write(unregister_broker(self._pending.image, broker_id, defaults))
+        while True:
+            image, defaults = self._pending.image, topic_defaults(self._config())
+            records = unregister_broker(image, broker_id, defaults, most=MOST_AT_ONCE)
+            self._pending.write(records)
+            if broker_id not in self._pending.image.brokers:
+                return
+            yield
 
     def fence_silent(self, at: Timestamps) -> list[str]:
         """Fences the brokers whose sessions have ended, once others lead what they led; returns a
@@ -121,8 +181,8 @@ class NodeChanges:
 
     @property
     def deadline_ms(self) -> float:
-        """When the next session ends."""
-        return self._sessions.deadline_ms(self._pending.image)
+        """When the next session ends, or at once if partitions are left to change."""
+        return min(self.plans.deadline_ms, self._sessions.deadline_ms(self._pending.image))
 
     def allocate_producer_ids(self, broker_id: int, epoch: int) -> ProducerIds:
         """Raises `ApiError`."""
@@ -158,6 +218,12 @@ class NodeChanges:
             return [_kraft_version_refused(decision.kraft_version)] * len(updates)
         self._pending.write(decision.records)
         return decision.errors
+
+
+def _leaderless(image: MetadataImage) -> Iterator[bool]:
+    for topic in image.topics.values():
+        for one in topic.partitions.values():
+            yield one.leader == NO_LEADER
 
 
 def _kraft_version_refused(level: int) -> ApiError:

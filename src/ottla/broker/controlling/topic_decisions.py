@@ -4,23 +4,31 @@ What they are is decided by `metadata/deciding`; here they become the outcomes o
 counterpart: `ReplicationControlManager`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID, Uuid, is_reserved
 from ottla.base.partitions import TopicPartition
+from ottla.base.turns import InParts, parts_of
 from ottla.broker.controlling.outcomes import ByPartition, CreatedTopic, Outcome, Reassignments
 from ottla.broker.controlling.pending_records import PendingRecords
+from ottla.broker.controlling.plans import MOST_AT_ONCE
 from ottla.config.broker import BrokerConfig
 from ottla.metadata.altered_isr import AlteredIsr
-from ottla.metadata.deciding.balancing import MOST_AT_ONCE, balance
+from ottla.metadata.assignments import ReplicaAssignment
+from ottla.metadata.deciding.balancing import off_balance
 from ottla.metadata.deciding.creation import create_topic, delete_topic, grow_topic
-from ottla.metadata.deciding.elections import elect_leaders, unclean_elections
+from ottla.metadata.deciding.elections import (
+    elect_leaders,
+    to_elect_for,
+    unclean_elections,
+)
 from ottla.metadata.deciding.isr import IsrAnswer, alter_partition
 from ottla.metadata.deciding.partition_changes import TopicDefaults
-from ottla.metadata.deciding.reassignments import alter_reassignments, list_reassignments
+from ottla.metadata.deciding.reassignments import alter_reassignments, list_reassignments, to_list
 from ottla.metadata.deciding.replica_directories import PlacedReplica, assign_replicas_to_dirs
 from ottla.metadata.deciding.topic_rules import new_topic_config
 from ottla.metadata.deciding.topics import Defaults, NewTopic, TopicGrowth, check_total_count
@@ -60,6 +68,8 @@ class TopicDecisions:
         self._config = config
         self._new_id = new_id
         self._chance = chance
+        self._off_balance: Iterator[TopicPartition] | None = None
+        """Those that are still to be led by their preferred replicas."""
 
     @property
     def _defaults(self) -> TopicDefaults:
@@ -69,23 +79,30 @@ class TopicDecisions:
 
     def create(
         self, wanted: Sequence[NewTopic], *, validate_only: bool
-    ) -> Sequence[CreatedTopic | ApiError]:
-        """Each topic is a batch of its own. All are decided on by one image: thousands of images,
-        each of as many topics, would take minutes.
+    ) -> InParts[Sequence[CreatedTopic | ApiError]]:
+        """Each topic is a batch of its own. Those of a part are decided on by one image: thousands
+        of images, each of as many topics, would take minutes.
         """
         try:
             check_total_count(sum(map(self._count_of, wanted)))
         except ApiError as error:
             return [error.without_traceback()] * len(wanted)
         made: list[CreatedTopic | ApiError] = []
-        image = self._pending.image
-        known = _Known(image, {**image.topic_names}, set())
+        known, count = self._known(), 0
         for new in wanted:
+            if count >= MOST_AT_ONCE:
+                yield
+                known, count = self._known(), 0
             try:
                 made.append(self._created(new, known, validate_only=validate_only))
             except ApiError as error:
                 made.append(error.without_traceback())
+            count += max(1, self._count_of(new))
         return made
+
+    def _known(self) -> _Known:
+        image = self._pending.image
+        return _Known(image, {**image.topic_names}, set())
 
     def _count_of(self, new: NewTopic) -> int:
         if new.assignments:
@@ -124,12 +141,14 @@ class TopicDecisions:
             )
         return new.topic_id
 
-    def grow(self, wanted: Sequence[TopicGrowth], *, validate_only: bool) -> Sequence[Outcome]:
+    def grow(
+        self, wanted: Sequence[TopicGrowth], *, validate_only: bool
+    ) -> InParts[Sequence[Outcome]]:
         return self._each(
             wanted, lambda growth: grow_topic(self._pending.image, growth), validate_only
         )
 
-    def delete(self, names: Sequence[str]) -> Sequence[Outcome]:
+    def delete(self, names: Sequence[str]) -> InParts[Sequence[Outcome]]:
         return self._each(names, lambda name: delete_topic(self._pending.image, name), False)
 
     def _each(
@@ -137,29 +156,47 @@ class TopicDecisions:
         wanted: Sequence[T],
         decide: Callable[[T], list[VersionedRecord]],
         validate_only: bool,
-    ) -> Sequence[Outcome]:
-        """Decides on elements, each named once, with one batch for all of them."""
+    ) -> InParts[Sequence[Outcome]]:
+        """Decides on elements, each named once. The records of one are in one batch, with those of
+        others if they are few.
+        """
         outcomes: list[Outcome] = []
         records: list[VersionedRecord] = []
         for one in wanted:
+            if len(records) >= MOST_AT_ONCE:
+                self._write_unless(validate_only, records)
+                records = []
+                yield
             try:
                 records += decide(one)
                 outcomes.append(None)
             except ApiError as error:
                 outcomes.append(error.without_traceback())
+        self._write_unless(validate_only, records)
+        return outcomes
+
+    def _write_unless(self, validate_only: bool, records: list[VersionedRecord]) -> None:
         if not validate_only:
             self._pending.write(records)
-        return outcomes
 
     # Leaders and replicas
 
     def elect(
         self, partitions: Sequence[TopicPartition] | None, *, is_unclean: bool
-    ) -> ByPartition:
-        records, outcomes = elect_leaders(
-            self._pending.image, partitions, self._defaults, is_unclean=is_unclean
-        )
-        self._pending.write(records)
+    ) -> InParts[ByPartition]:
+        outcomes: dict[TopicPartition, Outcome] = {}
+
+        def decide(part: list[TopicPartition]) -> None:
+            records, decided = elect_leaders(
+                self._pending.image, part, self._defaults, is_unclean=is_unclean
+            )
+            self._pending.write(records)
+            outcomes.update(decided)
+
+        if partitions is None:
+            yield from _in_parts(to_elect_for(self._pending.image, is_unclean=is_unclean), decide)
+        else:
+            yield from _in_parts(dict.fromkeys(partitions), decide)
         return ByPartition(None, outcomes)
 
     def reassign(
@@ -167,34 +204,60 @@ class TopicDecisions:
         wanted: Mapping[TopicPartition, tuple[int, ...] | None],
         *,
         may_change_count: bool,
-    ) -> ByPartition:
-        records, outcomes = alter_reassignments(
-            self._pending.image, wanted, self._defaults, may_change_count=may_change_count
-        )
-        self._pending.write(records)
+    ) -> InParts[ByPartition]:
+        outcomes: dict[TopicPartition, Outcome] = {}
+
+        def decide(part: list[tuple[TopicPartition, tuple[int, ...] | None]]) -> None:
+            records, decided = alter_reassignments(
+                self._pending.image, dict(part), self._defaults, may_change_count=may_change_count
+            )
+            self._pending.write(records)
+            outcomes.update(decided)
+
+        yield from _in_parts(wanted.items(), decide)
         return ByPartition(None, outcomes)
 
-    def reassignments(self, partitions: Sequence[TopicPartition] | None) -> Reassignments:
-        return Reassignments(None, list_reassignments(self._pending.image, partitions))
+    def reassignments(self, partitions: Sequence[TopicPartition] | None) -> InParts[Reassignments]:
+        moves: dict[TopicPartition, ReplicaAssignment] = {}
+        image = self._pending.image
+
+        def look(part: list[TopicPartition]) -> None:
+            moves.update(list_reassignments(image, part))
+
+        asked = to_list(image) if partitions is None else partitions
+        yield from _in_parts(asked, look)
+        return Reassignments(None, moves)
 
     def alter_partition(
         self, broker_id: int, broker_epoch: int, changes: Sequence[AlteredIsr]
-    ) -> Sequence[IsrAnswer]:
+    ) -> InParts[Sequence[IsrAnswer]]:
         """Raises `ApiError`."""
-        records, answers = alter_partition(
-            self._pending.image, broker_id, broker_epoch, changes, self._defaults
-        )
-        self._pending.write(records)
+        answers: list[IsrAnswer] = []
+
+        def decide(part: list[AlteredIsr]) -> None:
+            image, defaults = self._pending.image, self._defaults
+            records, decided = alter_partition(image, broker_id, broker_epoch, part, defaults)
+            self._pending.write(records)
+            answers.extend(decided)
+
+        yield from _in_parts(changes, decide)
         return answers
 
     def assign_directories(
         self, broker_id: int, broker_epoch: int, placed: Sequence[PlacedReplica]
-    ) -> Sequence[ErrorCode]:
+    ) -> InParts[Sequence[ErrorCode]]:
         """Raises `ApiError`."""
-        records, codes = assign_replicas_to_dirs(
-            self._pending.image, broker_id, broker_epoch, placed, self._defaults
-        )
-        self._pending.write(records)
+        codes: list[ErrorCode] = []
+
+        def decide(part: list[PlacedReplica]) -> None:
+            image, defaults = self._pending.image, self._defaults
+            records, decided = assign_replicas_to_dirs(
+                image, broker_id, broker_epoch, part, defaults
+            )
+            self._pending.write(records)
+            codes.extend(decided)
+
+        yield from _in_parts(placed, decide)
         return codes
 
     # From time to time
@@ -202,12 +265,26 @@ class TopicDecisions:
     def balance(self) -> bool:
         """Has preferred replicas lead; returns whether there may be more to do."""
         percentage = self._config().leader_imbalance_per_broker_percentage
-        records = balance(self._pending.image, percentage, self._defaults)
+        if self._off_balance is None:
+            self._off_balance = iter(off_balance(self._pending.image, percentage))
+        part = [*islice(self._off_balance, MOST_AT_ONCE)]
+        records, _ = elect_leaders(self._pending.image, part, self._defaults, is_unclean=False)
         self._pending.write(records)
-        return len(records) >= MOST_AT_ONCE
+        if len(part) < MOST_AT_ONCE:
+            self._off_balance = None
+        return self._off_balance is not None
 
     def elect_uncleanly(self) -> bool:
         """Has any replica lead where nobody does, and settings allow it."""
         records = unclean_elections(self._pending.image, MOST_AT_ONCE, self._defaults)
         self._pending.write(records)
         return len(records) >= MOST_AT_ONCE
+
+
+def _in_parts(items: Iterable[T], decide: Callable[[list[T]], None]) -> InParts[None]:
+    """Decides on all, also on none, some at a time."""
+    parts = parts_of(items, MOST_AT_ONCE)
+    decide(next(parts, []))
+    for part in parts:
+        yield
+        decide(part)

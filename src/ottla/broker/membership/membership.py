@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeVar, runtime_checkable
 from ottla.base.errors import ApiError
 from ottla.base.files import Buffer
 from ottla.base.principal import Principal
+from ottla.base.turns import InParts
 from ottla.broker.membership.dead_letter_requests import DeadLetterRequest
 from ottla.broker.membership.end_requests import EndOffsetsRequest
 from ottla.broker.membership.marker_requests import MarkerRequest
@@ -112,8 +113,9 @@ class QuorumMembership(Membership, Protocol[ControllerT]):
         API; empty while that is not known.
         """
 
-    def decide(self, verb: Callable[[ControllerT], T]) -> Waiting[T | ApiError]:
+    def decide(self, verb: Callable[[ControllerT], InParts[T]]) -> Waiting[T | ApiError]:
         """Has the active controller decide if it is this node; answered when that is committed.
+        Others are answered between the parts of what it decides.
 
         NOT_CONTROLLER if it is another, or was replaced before. Results are never `None`.
         """

@@ -4,6 +4,7 @@ Kafka's counterpart: `MetadataLoader`.
 """
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Final
 
 from ottla.base.errors import CorruptionError
@@ -16,6 +17,8 @@ from ottla.quorum.messages import SnapshotId
 from ottla.record.batch import InvalidBatchError, iter_batches
 
 READ_SIZE: Final = 1 << 20
+BATCHES_AT_ONCE: Final = 100
+"""Batches that are looked at before the first is replayed: 2 ms; a read may have thousands."""
 PATH: Final = str(TopicPartition(CLUSTER_METADATA, 0))
 
 
@@ -67,7 +70,8 @@ class CommittedImage:
         content = bytes(self._log.read(offset, READ_SIZE))
         path, size = f"{PATH} from offset {offset}", 0
         try:
-            for batch in iter_batches(content, allow_torn_tail=True):
+            batches = iter_batches(content, allow_torn_tail=True)
+            for batch in islice(batches, BATCHES_AT_ONCE):
                 if batch.next_offset > until:
                     break
                 size += batch.size

@@ -9,6 +9,7 @@ from typing import Generic, Protocol, TypeVar
 from ottla.base.errors import ApiError
 from ottla.base.files import Buffer
 from ottla.base.principal import Principal
+from ottla.base.turns import InParts
 from ottla.broker.waiting.rooms import Waiting
 from ottla.cluster.common_membership import CommonMembership, Connected
 from ottla.cluster.quorum.quorum_thread import Deciding
@@ -26,7 +27,7 @@ class Quorum(Protocol[AsksController]):
     def receive(self, request: Request, answered: Callable[[Response], None]) -> None: ...
 
     def ask(
-        self, verb: Callable[[AsksController], T], done: Callable[[T | ApiError], None]
+        self, verb: Callable[[AsksController], InParts[T]], done: Callable[[T | ApiError], None]
     ) -> None: ...
 
     def status(self) -> QuorumStatus: ...
@@ -78,7 +79,7 @@ class QuorumMembership(CommonMembership, Generic[ControllerT]):
     def controller_versions(self) -> Mapping[int, int]:
         return self._running().forwarding.newest
 
-    def decide(self, verb: Callable[[ControllerT], T]) -> Waiting[T | ApiError]:
+    def decide(self, verb: Callable[[ControllerT], InParts[T]]) -> Waiting[T | ApiError]:
         waiting: Waiting[T | ApiError] = Waiting()
 
         def done(result: T | ApiError) -> None:

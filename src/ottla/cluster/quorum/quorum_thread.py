@@ -9,6 +9,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from math import inf
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
@@ -24,12 +25,14 @@ from ottla.base.errors import (
     StorageError,
 )
 from ottla.base.timestamps import Timestamps
+from ottla.base.turns import InParts
 from ottla.base.values import dataclass
 from ottla.broker.metadata.quorum_snapshots import QuorumSnapshots, SnapshotWork
 from ottla.cluster.peers import Connect
 from ottla.cluster.quorum.bounded_stops import have_ended
 from ottla.cluster.quorum.committed_image import CommittedImage
 from ottla.cluster.quorum.complaints import Complaints
+from ottla.cluster.quorum.decisions import Decisions, guarded, next_part
 from ottla.cluster.quorum.log_syncs import LogSyncs
 from ottla.cluster.quorum.quorum_channels import ChannelParts, QuorumChannels
 from ottla.cluster.quorum.snapshotting import Snapshotting
@@ -72,7 +75,7 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-SLICE_MS: Final = 20.0
+SLICE_MS: Final = 5.0
 """How long records are replayed before other nodes are answered."""
 
 GOODBYE_S: Final = 1.0
@@ -184,14 +187,6 @@ class _Asker:
         self.answered = answered
 
 
-class _Awaited(NamedTuple):
-    """A result that is told when the record at `offset` is committed."""
-
-    offset: int
-    tell: Callable[[], None]
-    give_up: Callable[[], None]
-
-
 def nothing() -> None:
     """What is done for an input that nobody waits for."""
 
@@ -249,7 +244,7 @@ class QuorumThread(Generic[ControllerT]):
         self._controller_epoch = 0
         self._not_before_ms = -inf
         """When a controller may be made, after one could not be made."""
-        self._awaited: deque[_Awaited] = deque()
+        self._decisions = Decisions()
         self._thread = Thread(target=self._run, name="ottla-quorum", daemon=True)
 
     def start(self) -> None:
@@ -273,8 +268,11 @@ class QuorumThread(Generic[ControllerT]):
         asker = _Asker(request, answered)
         self._post(_Input(lambda: self._receive(asker), lambda: self._refuse(asker)))
 
-    def ask(self, verb: Callable[[ControllerT], T], done: Callable[[T | ApiError], None]) -> None:
-        """Runs a verb if this node leads and knows what is committed.
+    def ask(
+        self, verb: Callable[[ControllerT], InParts[T]], done: Callable[[T | ApiError], None]
+    ) -> None:
+        """Runs a verb if this node leads and knows what is committed: what each of its parts
+        decides is appended, and others are answered before the next.
 
         `done` is called when what was decided is committed; with NOT_CONTROLLER if this node does
         not lead, or ends leading before; and with the error that the verb raised.
@@ -318,7 +316,7 @@ class QuorumThread(Generic[ControllerT]):
             # The log may not have what the machine believes: nothing more may be claimed of it.
             failure = error
             logger.exception("the quorum's thread met an error that it did not expect, and ends")
-        _guarded(self._say_goodbye)
+        guarded(self._say_goodbye)
         self._end()
         if failure is not None:
             self._parts.failed(failure)
@@ -330,6 +328,7 @@ class QuorumThread(Generic[ControllerT]):
             self._taken.popleft().run()
             if self._is_stopping:
                 return
+        self._decisions.go_on()
         if self._now().monotonic_ms >= self._quorum.deadline_ms:
             self._act(self._quorum.advance)
         self._begin_sync()
@@ -339,7 +338,7 @@ class QuorumThread(Generic[ControllerT]):
         if is_current:
             self._lead()
             self._publish()
-            self._tell_committed()
+            self._decisions.tell_committed(self._committed.end_offset)
         self._begin_sync()
         self._complaints.look(self._quorum, self._now())
         self._note_status()
@@ -360,6 +359,8 @@ class QuorumThread(Generic[ControllerT]):
     def _due_ms(self) -> float:
         until = self._committed_until
         if until is not None and not self._is_unreadable and self._committed.end_offset < until:
+            return -inf
+        if self._decisions.has_more:
             return -inf
         due_ms = self._quorum.deadline_ms
         if self._controller is not None:
@@ -398,11 +399,11 @@ class QuorumThread(Generic[ControllerT]):
             self._is_over = True
         self._give_up_controller()
         while self._taken:
-            _guarded(self._taken.popleft().refuse)
+            guarded(self._taken.popleft().refuse)
         while not self._inputs.empty():
-            _guarded(self._inputs.get().refuse)
+            guarded(self._inputs.get().refuse)
         for asker in [*self._askers]:
-            _guarded(self._refuse, asker)
+            guarded(self._refuse, asker)
         self._channels.stop()
         self._syncs.begin_stop()
         self._snapshotting.begin_stop()
@@ -458,7 +459,7 @@ class QuorumThread(Generic[ControllerT]):
         self._askers.discard(asker)
         if isinstance(response, QuorumAnswer) and response.error is ErrorCode.NONE:
             response = response._replace(election_reason=self._notes.reason)
-        _guarded(asker.answered, response)
+        guarded(asker.answered, response)
 
     def _reply_snapshot(self, effect: ReplySnapshot) -> None:
         log, answer = self._parts.log, effect.response
@@ -555,13 +556,13 @@ class QuorumThread(Generic[ControllerT]):
         self._published = published
         self._snapshotting.begin_if_due(self._quorum, image, self._now())
         for listener in self._listeners:
-            _guarded(listener, published)
+            guarded(listener, published)
 
     def _listen(self, listener: Callable[[Published], None]) -> None:
         self._listeners.append(listener)
         if self._published is not None:
             whole = self._published._replace(changes=ImageChanges(), is_whole=True)
-            _guarded(listener, whole)
+            guarded(listener, whole)
 
     # The controller
 
@@ -599,30 +600,42 @@ class QuorumThread(Generic[ControllerT]):
         self._let_decide(controller, lambda: controller.advance(self._heard_until))
 
     def _decide(
-        self, verb: Callable[[ControllerT], T], done: Callable[[T | ApiError], None]
+        self, verb: Callable[[ControllerT], InParts[T]], done: Callable[[T | ApiError], None]
     ) -> None:
         controller = self._controller
         if controller is None:
-            _guarded(done, ApiError(NOT_CONTROLLER))
+            guarded(done, ApiError(NOT_CONTROLLER))
             return
+        parts = verb(controller)
 
-        def call() -> T | ApiError:
-            try:
-                return verb(controller)
-            except ApiError as error:
-                return error
+        def give_up() -> None:
+            done(ApiError(NOT_CONTROLLER))
 
-        outcome = self._let_decide(controller, call)
-        if isinstance(outcome, ApiError):
-            _guarded(done, outcome)
-            return
-        # What nothing was appended for may rest on what is not committed yet.
-        offset = self._quorum.next_offset - 1
-        self._awaited.append(
-            _Awaited(offset, lambda: done(outcome), lambda: done(ApiError(NOT_CONTROLLER)))
-        )
-        if self._controller is not controller:
-            self._give_up_controller()
+        def go_on() -> bool:
+            return self._decide_part(controller, parts, done, give_up)
+
+        self._decisions.begin(go_on, give_up)
+
+    def _decide_part(
+        self,
+        controller: ControllerT,
+        parts: InParts[T],
+        done: Callable[[T | ApiError], None],
+        give_up: Callable[[], None],
+    ) -> bool:
+        """Returns whether that was the last part."""
+        results: list[T] = []
+        refusal = self._let_decide(controller, lambda: next_part(parts, results))
+        if refusal is None and self._controller is not controller:
+            refusal = ApiError(NOT_CONTROLLER)
+        if refusal is not None:
+            guarded(done, refusal)
+            return True
+        for result in results:
+            # What nothing was appended for may rest on what is not committed yet.
+            offset = self._quorum.next_offset - 1
+            self._decisions.await_commit(offset, partial(done, result), give_up)
+        return bool(results)
 
     def _let_decide(self, controller: ControllerT, call: Callable[[], T]) -> T | ApiError:
         """Appends what is decided. After an error that it does not expect this node gives up
@@ -675,23 +688,7 @@ class QuorumThread(Generic[ControllerT]):
         self._act(lambda at: self._quorum.resign(at, aside_ms))
         self._complaints.gives_up = False
 
-    def _tell_committed(self) -> None:
-        committed = self._committed.end_offset
-        while self._awaited and self._awaited[0].offset < committed:
-            _guarded(self._awaited.popleft().tell)
-
     def _give_up_controller(self) -> None:
         """What it has decided and is not committed may never be."""
         self._controller = None
-        committed = self._quorum.high_watermark
-        while self._awaited:
-            one = self._awaited.popleft()
-            _guarded(one.tell if one.offset < committed else one.give_up)
-
-
-def _guarded(call: Callable[..., None], *args: Any) -> None:
-    """An error of whoever is told something is no error of the quorum's."""
-    try:
-        call(*args)
-    except Exception:
-        logger.exception("what the quorum tells was not taken")
+        self._decisions.give_up(self._quorum.high_watermark)

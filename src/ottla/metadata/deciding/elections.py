@@ -3,7 +3,7 @@
 Kafka's counterpart: `ReplicationControlManager.electLeaders` and `maybeElectUncleanLeaders`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from ottla.base.error_codes import ErrorCode
@@ -17,7 +17,7 @@ from ottla.metadata.deciding.partition_changes import (
     TopicDefaults,
     Wanted,
 )
-from ottla.metadata.image import NO_TOPIC, MetadataImage
+from ottla.metadata.image import NO_TOPIC, MetadataImage, PartitionImage
 from ottla.metadata.record_versions import VersionedRecord
 
 UNCLEAN = Wanted(election=Election.UNCLEAN)
@@ -29,32 +29,36 @@ Elected = Mapping[TopicPartition, ApiError | None]
 
 def elect_leaders(
     image: MetadataImage,
-    partitions: Sequence[TopicPartition] | None,
+    partitions: Sequence[TopicPartition],
     defaults: TopicDefaults = NO_DEFAULTS,
     *,
     is_unclean: bool,
 ) -> tuple[list[VersionedRecord], Elected]:
-    """Returns the records, and the outcome of each partition; of all partitions (`None`), those
-    that need no election are left out.
+    """Returns the records, and the outcome of each partition.
 
     The preferred replica is to lead, or with `is_unclean` any, but only where nobody does.
     """
     changes, records = PartitionChanges(image, defaults), []
     outcomes: dict[TopicPartition, ApiError | None] = {}
-    for place in _all(image) if partitions is None else dict.fromkeys(partitions):
+    for place in dict.fromkeys(partitions):
         try:
             records.append(_elected(changes, place, is_unclean=is_unclean))
             outcomes[place] = None
         except ApiError as error:
-            if partitions is not None or error.code is not ErrorCode.ELECTION_NOT_NEEDED:
-                outcomes[place] = error.without_traceback()
+            outcomes[place] = error.without_traceback()
     return records, outcomes
 
 
-def _all(image: MetadataImage) -> Iterable[TopicPartition]:
+def to_elect_for(image: MetadataImage, *, is_unclean: bool) -> Iterator[TopicPartition]:
+    """All partitions that need an election: see `elect_leaders`."""
     for topic in image.topics.values():
-        for index in topic.partitions:
-            yield TopicPartition(topic.name, index)
+        for index, known in topic.partitions.items():
+            if not _is_led(known, is_unclean=is_unclean):
+                yield TopicPartition(topic.name, index)
+
+
+def _is_led(known: PartitionImage, *, is_unclean: bool) -> bool:
+    return known.leader != NO_LEADER if is_unclean else known.leader == known.replicas[0]
 
 
 def _elected(
@@ -67,9 +71,7 @@ def _elected(
         what = f"partition as {place.topic}-{place.partition}"
         what = f"topic as {place.topic}" if topic is NO_TOPIC else what
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such {what}")
-    is_led = known.leader != NO_LEADER
-    is_preferred = known.leader == known.replicas[0]
-    if is_led if is_unclean else is_preferred:
+    if _is_led(known, is_unclean=is_unclean):
         raise ApiError(ErrorCode.ELECTION_NOT_NEEDED)
     record = changes.record(topic, place.partition, UNCLEAN if is_unclean else PREFERRED)
     if record is None and is_unclean:
@@ -86,6 +88,11 @@ def unclean_elections(
     `most` records. For settings that have changed (unclean.leader.election.interval.ms).
     """
     changes = PartitionChanges(image, defaults)
-    allowed = {name: topic for name, topic in image.topics.items() if changes.allows_unclean(topic)}
+    allowed = {
+        name: topic
+        for name, topic in image.topics.items()
+        if any(one.leader == NO_LEADER for one in topic.partitions.values())
+        and changes.allows_unclean(topic)
+    }
     found = changes.made(lambda one: UNCLEAN if one.leader == NO_LEADER else None, allowed)
     return list(islice(found, most))

@@ -4,6 +4,7 @@ Kafka's counterparts: `BrokerHeartbeatManager`, `BrokerHeartbeatTracker`,
 `ReplicationControlManager.processBrokerHeartbeat`.
 """
 
+from collections.abc import Collection
 from enum import Enum, auto
 from math import inf
 from typing import Any, Final, NamedTuple
@@ -15,7 +16,9 @@ from ottla.base.values import dataclass
 from ottla.metadata.brokers import BrokerRegistration
 from ottla.metadata.deciding.node_rules import check_epoch
 from ottla.metadata.deciding.partition_changes import (
+    ALL_AT_ONCE,
     NO_DEFAULTS,
+    Manner,
     TopicDefaults,
     arriving,
     directories_failed,
@@ -164,14 +167,15 @@ def heartbeat(
     *,
     end_offset: int,
     now_ms: float,
-    defaults: TopicDefaults = NO_DEFAULTS,
+    manner: Manner = ALL_AT_ONCE,
 ) -> tuple[list[VersionedRecord], HeartbeatAnswer]:
     """Returns what a heartbeat changes, and its answer; renews the broker's session.
 
-    `end_offset` is the offset of the next record. Raises `ApiError`: BROKER_ID_NOT_REGISTERED,
-    STALE_BROKER_EPOCH.
+    If as many partitions as `manner` allows change, others remain (`remaining`), and the answer
+    says of the broker what it is until these have changed too. `end_offset` is the offset of the
+    next record. Raises `ApiError`: BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH.
     """
-    broker_id = request.broker_id
+    broker_id, (defaults, most) = request.broker_id, manner
     if broker_id not in image.brokers:
         raise ApiError(
             ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not registered"
@@ -179,18 +183,46 @@ def heartbeat(
     broker = check_epoch(image, broker_id, request.epoch)
     sessions.heard(request, now_ms)
     is_caught_up = request.metadata_offset >= broker.epoch
-    records = _directory_changes(image, broker, request, defaults)
+    records = _directory_changes(image, broker, request, defaults, most)
     if records:
         # These change partitions, which the next heartbeat finds in the image.
         return records, HeartbeatAnswer(is_caught_up, broker.is_fenced, should_shut_down=False)
     following = _following(image, sessions, request, is_caught_up=is_caught_up)
-    records = _state_changes(image, broker_id, following, defaults)
+    records = _state_changes(image, broker_id, following, defaults, most)
+    is_stopping = following in (_Next.FENCED, _Next.STOPPED)
+    is_fenced = broker.is_fenced if not records else is_stopping and _is_fence(records[-1])
+    if following is _Next.STOPPED and not is_fenced:
+        # It leads nothing, and is in more ISRs than one call changes.
+        following = _Next.SHUTTING_DOWN
+        records = _state_changes(image, broker_id, following, defaults, most)
     if following is _Next.SHUTTING_DOWN:
         sessions.moved(broker_id, end_offset + len(records) - 1)
-    is_fenced = following in (_Next.FENCED, _Next.STOPPED) or (
-        following is _Next.AS_IT_IS and broker.is_fenced
-    )
     return records, HeartbeatAnswer(is_caught_up, is_fenced, following is _Next.STOPPED)
+
+
+def remaining(
+    image: MetadataImage,
+    request: HeartbeatRequest,
+    defaults: TopicDefaults = NO_DEFAULTS,
+    *,
+    leaving_too: Collection[int] = (),
+    most: int | None = None,
+) -> list[VersionedRecord]:
+    """Returns the next of the records that a heartbeat has led to, as long as the broker is the one
+    that has sent it. `leaving_too` are other brokers that are being fenced.
+    """
+    broker_id, broker = request.broker_id, image.brokers.get(request.broker_id)
+    if broker is None or broker.epoch != request.epoch:
+        return []
+    if records := _directory_changes(image, broker, request, defaults, most):
+        return records
+    if broker.is_fenced:
+        return []
+    if broker.is_shutting_down:
+        return leaving(image, broker_id, defaults, most=most)
+    if request.want_fence:
+        return fence(image, broker_id, defaults, most=most)
+    return arriving(image, broker_id, defaults, leaving=leaving_too, most=most)
 
 
 # What becomes of the broker
@@ -230,24 +262,29 @@ def _leads_any(image: MetadataImage, broker_id: int) -> bool:
 
 
 def _state_changes(
-    image: MetadataImage, broker_id: int, following: _Next, defaults: TopicDefaults
+    image: MetadataImage,
+    broker_id: int,
+    following: _Next,
+    defaults: TopicDefaults,
+    most: int | None,
 ) -> list[VersionedRecord]:
+    """If partitions change, at `most` so many of them."""
     broker = image.brokers[broker_id]
     match following:
         case _Next.UNFENCED:
             change = _change(image, broker_id, fenced=UNFENCE)
-            return [change, *arriving(image, broker_id, defaults)]
+            return [change, *arriving(image, broker_id, defaults, most=most)]
         case _Next.FENCED:
-            return fence(image, broker_id, defaults)
+            return fence(image, broker_id, defaults, most=most)
         case _Next.STOPPED if not broker.is_fenced:
-            return fence(image, broker_id, defaults)
+            return fence(image, broker_id, defaults, most=most)
         case _Next.SHUTTING_DOWN:
             first = (
                 []
                 if broker.is_shutting_down
                 else [_change(image, broker_id, in_controlled_shutdown=1)]
             )
-            return [*first, *leaving(image, broker_id, defaults)]
+            return [*first, *leaving(image, broker_id, defaults, most=most)]
     return []
 
 
@@ -265,6 +302,10 @@ def fence(
     return moved if len(moved) == most else [*moved, _change(image, broker_id, fenced=FENCE)]
 
 
+def _is_fence(record: VersionedRecord) -> bool:
+    return isinstance(record[0], BrokerRegistrationChangeRecord)
+
+
 def _change(image: MetadataImage, broker_id: int, **fields: Any) -> VersionedRecord:
     """In the first version that has the fields, as Kafka writes it."""
     epoch = image.brokers[broker_id].epoch
@@ -280,14 +321,19 @@ def _directory_changes(
     broker: BrokerRegistration,
     request: HeartbeatRequest,
     defaults: TopicDefaults,
+    most: int | None,
 ) -> list[VersionedRecord]:
-    """Those that have failed, and those that get no new replicas any more."""
+    """Those that have failed, and those that get no new replicas any more. If as many as `most`
+    partitions change, these first: what has failed is known by the directories still in the image.
+    """
     broker_id, records = request.broker_id, list[VersionedRecord]()
     failed = [one for one in broker.directories if one in request.offline]
     online = [one for one in broker.directories if one not in request.offline]
     # A broker without any directory stops by itself; the record has no form for none.
     if failed and online and image.level >= FIRST_WITH_DIRECTORIES:
-        records += directories_failed(image, broker_id, failed, defaults)
+        records = directories_failed(image, broker_id, failed, defaults, most=most)
+        if len(records) == most:
+            return records
         records.append(_change(image, broker_id, log_dirs=online))
     cordoned = request.cordoned
     if cordoned is None or image.level < FIRST_WITH_CORDONED:

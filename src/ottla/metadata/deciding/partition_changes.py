@@ -67,6 +67,18 @@ NO_DEFAULTS: Final = TopicDefaults()
 """What Kafka has without properties."""
 
 
+class Manner(NamedTuple):
+    """By which defaults partitions are decided on, and how many of them in one call: at `most`
+    so many, all if it is `None`.
+    """
+
+    defaults: TopicDefaults = NO_DEFAULTS
+    most: int | None = None
+
+
+ALL_AT_ONCE: Final = Manner()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
     """How a partition is to be; `None` is as it is.
@@ -101,8 +113,8 @@ class _Rules(NamedTuple):
 class PartitionChanges:
     """Changes of partitions of one image.
 
-    The broker `arriving` may lead though it is fenced in the image, and `leaving` may not though it
-    is live in it.
+    The broker `arriving` may lead though it is fenced in the image, and those `leaving` may not
+    though they are live in it.
     """
 
     def __init__(
@@ -111,13 +123,13 @@ class PartitionChanges:
         defaults: TopicDefaults = NO_DEFAULTS,
         *,
         arriving: int = NOBODY,
-        leaving: int = NOBODY,
+        leaving: Collection[int] = (),
     ) -> None:
         self.image = image
         self._defaults = defaults
         self._live = {broker for broker in image.brokers if is_live(image, broker)}
         self._live |= image.brokers.keys() & {arriving}
-        self._live -= {leaving}
+        self._live -= {*leaving}
         self._version = record_version(PartitionChangeRecord, image.level)
         self._has_elr = image.level >= FIRST_WITH_ELR and bool(image.features.get(ELR_VERSION))
         self._rules: dict[str, _Rules] = {}
@@ -361,7 +373,7 @@ def leaving(
 
     The last one of an ISR stays in it, and its partition has no leader.
     """
-    changes = PartitionChanges(image, defaults, leaving=broker_id)
+    changes = PartitionChanges(image, defaults, leaving=(broker_id,))
     return list(islice(changes.made(lambda one: _without_broker(one, broker_id)), most))
 
 
@@ -372,7 +384,11 @@ def _without_broker(partition: PartitionImage, broker_id: int) -> Wanted | None:
 
 
 def stopped_uncleanly(
-    image: MetadataImage, broker_id: int, defaults: TopicDefaults = NO_DEFAULTS
+    image: MetadataImage,
+    broker_id: int,
+    defaults: TopicDefaults = NO_DEFAULTS,
+    *,
+    most: int | None = None,
 ) -> list[VersionedRecord]:
     """A broker has crashed and is back, perhaps without the end of its logs: as `leaving`, and it
     is no eligible leader of any partition (KIP-966).
@@ -384,15 +400,24 @@ def stopped_uncleanly(
         isr = without(partition.isr, (broker_id,))
         return Wanted(isr=isr, lost_records=(broker_id,))
 
-    return list(PartitionChanges(image, defaults, leaving=broker_id).made(wanted))
+    changes = PartitionChanges(image, defaults, leaving=(broker_id,))
+    return list(islice(changes.made(wanted), most))
 
 
 def arriving(
-    image: MetadataImage, broker_id: int, defaults: TopicDefaults = NO_DEFAULTS
+    image: MetadataImage,
+    broker_id: int = NOBODY,
+    defaults: TopicDefaults = NO_DEFAULTS,
+    *,
+    leaving: Collection[int] = (),
+    most: int | None = None,
 ) -> list[VersionedRecord]:
-    """A broker is unfenced: partitions without a leader get one."""
-    changes = PartitionChanges(image, defaults, arriving=broker_id)
-    return list(changes.made(lambda one: AS_IT_IS if one.leader == NO_LEADER else None))
+    """A broker is unfenced, or is already: partitions without a leader get one, but none of those
+    that are being fenced. At `most` so many records, all if it is `None`.
+    """
+    changes = PartitionChanges(image, defaults, arriving=broker_id, leaving=leaving)
+    made = changes.made(lambda one: AS_IT_IS if one.leader == NO_LEADER else None)
+    return list(islice(made, most))
 
 
 def directories_failed(
@@ -400,6 +425,8 @@ def directories_failed(
     broker_id: int,
     directories: Collection[Uuid],
     defaults: TopicDefaults = NO_DEFAULTS,
+    *,
+    most: int | None = None,
 ) -> list[VersionedRecord]:
     """Log directories of a broker have failed: as `leaving`, for the replicas in them."""
 
@@ -409,4 +436,5 @@ def directories_failed(
         is_there = directory_of(partition, broker_id) in directories
         return _without_broker(partition, broker_id) if is_there else None
 
-    return list(PartitionChanges(image, defaults, leaving=broker_id).made(wanted))
+    changes = PartitionChanges(image, defaults, leaving=(broker_id,))
+    return list(islice(changes.made(wanted), most))

@@ -109,27 +109,23 @@ def _check_count(known: PartitionImage, target: Sequence[int], *, may_change_cou
 
 
 def list_reassignments(
-    image: MetadataImage, partitions: Sequence[TopicPartition] | None
+    image: MetadataImage, partitions: Iterable[TopicPartition]
 ) -> Mapping[TopicPartition, ReplicaAssignment]:
-    """The moves that are under way, of some partitions or of all."""
-    asked = _every(image) if partitions is None else _some(image, partitions)
+    """The moves of partitions that are under way."""
     return {
         place: ReplicaAssignment(one.replicas, one.adding, one.removing)
-        for place, one in asked
-        if one.adding or one.removing
+        for place in partitions
+        if (one := image.partition(place)) is not None and _is_moving(one)
     }
 
 
-def _every(image: MetadataImage) -> Iterator[tuple[TopicPartition, PartitionImage]]:
+def to_list(image: MetadataImage) -> Iterator[TopicPartition]:
+    """All partitions that are being moved."""
     for topic in image.topics.values():
         for index, one in topic.partitions.items():
-            yield TopicPartition(topic.name, index), one
+            if _is_moving(one):
+                yield TopicPartition(topic.name, index)
 
 
-def _some(
-    image: MetadataImage, partitions: Iterable[TopicPartition]
-) -> Iterator[tuple[TopicPartition, PartitionImage]]:
-    for place in partitions:
-        known = image.partition(place)
-        if known is not None:
-            yield place, known
+def _is_moving(one: PartitionImage) -> bool:
+    return bool(one.adding or one.removing)

@@ -4,7 +4,6 @@ Kafka's counterparts: `ClusterControlManager.registerBroker`,
 `ReplicationControlManager.handleBrokerShutdown`, `unregisterBroker`.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -14,7 +13,9 @@ from ottla.base.ids import is_reserved, uuid_text
 from ottla.metadata.brokers import BrokerRegistration
 from ottla.metadata.deciding.node_rules import check_endpoints, invalid_registration
 from ottla.metadata.deciding.partition_changes import (
+    ALL_AT_ONCE,
     NO_DEFAULTS,
+    Manner,
     TopicDefaults,
     directories_failed,
     leaving,
@@ -55,15 +56,18 @@ def register_broker(
     *,
     end_offset: int,
     is_live: bool,
-    defaults: TopicDefaults = NO_DEFAULTS,
-) -> tuple[list[VersionedRecord], int]:
-    """Returns the records that register a broker, and its epoch.
+    manner: Manner = ALL_AT_ONCE,
+) -> tuple[list[VersionedRecord], int | None]:
+    """Returns the records that register a broker, and its epoch. If as many partitions as `manner`
+    allows change, it returns these without an epoch, and is to be called again: who registers leads
+    none of them any more, whether it comes to be registered or not.
 
     The epoch of a new incarnation is `end_offset`, which is that of the first record. `is_live`
     says whether the broker's present incarnation has a session (`BrokerSessions.is_live`). Raises
     `ApiError`: INCONSISTENT_CLUSTER_ID, DUPLICATE_BROKER_REGISTRATION, UNSUPPORTED_VERSION,
     INVALID_REGISTRATION.
     """
+    defaults, most = manner
     if request.cluster_id != cluster_id:
         raise ApiError(
             ErrorCode.INCONSISTENT_CLUSTER_ID,
@@ -88,31 +92,26 @@ def register_broker(
         records = [] if wanted == known else [_record(image, broker_id, wanted)]
         # The next heartbeat does not find them in the image any more.
         failed = {*known.directories} - {*wanted.directories}
-        records += directories_failed(image, broker_id, failed, defaults) if failed else []
-        return records, known.epoch
+        moved = list[VersionedRecord]()
+        if failed:
+            moved = directories_failed(image, broker_id, failed, defaults, most=most)
+        return (moved, None) if len(moved) == most else ([*records, *moved], known.epoch)
     wanted = replace(wanted, epoch=end_offset, is_fenced=True, is_shutting_down=False)
     # The registration comes first, so that it is at the offset that is its epoch; readers apply the
     # records together.
-    records = [_record(image, broker_id, wanted)]
+    record = _record(image, broker_id, wanted)
     # A broker that was unregistered may still be an eligible leader.
     is_clean = known is not None and known.epoch == request.previous_epoch
-    records += _after_stop(image, broker_id, defaults, is_clean=is_clean)
-    return records, end_offset
+    after_stop = leaving
+    if not is_clean and image.features.get(ELR_VERSION):
+        # It may have lost what was not synced, so that it is no eligible leader (KIP-966).
+        after_stop = stopped_uncleanly
+    moved = after_stop(image, broker_id, defaults, most=most)
+    return (moved, None) if len(moved) == most else ([record, *moved], end_offset)
 
 
 def _record(image: MetadataImage, broker_id: int, broker: BrokerRegistration) -> VersionedRecord:
     return versioned(broker_record(broker_id, broker), image.level)
-
-
-def _after_stop(
-    image: MetadataImage, broker_id: int, defaults: TopicDefaults, *, is_clean: bool
-) -> Sequence[VersionedRecord]:
-    """The earlier incarnation leads nothing any more. If it did not stop cleanly, it may have lost
-    what was not synced, so that it is no eligible leader (KIP-966).
-    """
-    if is_clean or not image.features.get(ELR_VERSION):
-        return leaving(image, broker_id, defaults)
-    return stopped_uncleanly(image, broker_id, defaults)
 
 
 # What a broker says of itself
@@ -167,9 +166,14 @@ def _check_directories(image: MetadataImage, broker_id: int, broker: BrokerRegis
 
 
 def unregister_broker(
-    image: MetadataImage, broker_id: int, defaults: TopicDefaults = NO_DEFAULTS
+    image: MetadataImage,
+    broker_id: int,
+    defaults: TopicDefaults = NO_DEFAULTS,
+    *,
+    most: int | None = None,
 ) -> list[VersionedRecord]:
-    """Returns the records that remove a broker; its replicas stay assigned.
+    """Returns the records that remove a broker; its replicas stay assigned. If as many as `most`
+    partitions change, it returns these, and the broker is removed by a later call.
 
     Raises `ApiError`: BROKER_ID_NOT_REGISTERED.
     """
@@ -180,4 +184,5 @@ def unregister_broker(
             f"Broker ID {broker_id} is not currently registered",
         )
     gone = UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=known.epoch)
-    return [*leaving(image, broker_id, defaults), (gone, 0)]
+    moved = leaving(image, broker_id, defaults, most=most)
+    return moved if len(moved) == most else [*moved, (gone, 0)]

@@ -48,7 +48,7 @@ def assign_replicas_to_dirs(
         )
     broker = check_epoch(image, broker_id, broker_epoch)
     at_home = PartitionChanges(image, defaults)
-    in_failed = PartitionChanges(image, defaults, leaving=broker_id)
+    in_failed = PartitionChanges(image, defaults, leaving=(broker_id,))
     records, codes = [], []
     for one in placed:
         codes.append(_code(image, broker_id, one))

@@ -5,6 +5,7 @@ from unittest.mock import patch
 
 import pytest
 
+from ottla.base.turns import result_of
 from ottla.cli.metrics.families import Families
 from ottla.cli.metrics.names import SECTIONS
 from ottla.cli.serve.metrics.quorum import collect_quorum
@@ -50,7 +51,7 @@ def test_a_follower_knows_no_observers_and_nothing_of_elections_that_were_not() 
 def test_a_controller_exports_what_the_cluster_has() -> None:
     node = LonelyNode()
     topic = NewTopic(name="orders", assignments={0: [ME], 1: [ME], 2: [ME]})
-    node.quorum.controller.create_topics([topic], validate_only=False)
+    result_of(node.quorum.controller.create_topics([topic], validate_only=False))
     node.publish()
     found = collected(node)
     assert found["ottla_cluster_active_brokers"] == ({}, 1)

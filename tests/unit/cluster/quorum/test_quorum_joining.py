@@ -11,6 +11,7 @@ import pytest
 from ottla.base.clock import SystemClock
 from ottla.base.errors import RefusalError, UserError
 from ottla.base.files import replace_file
+from ottla.base.turns import in_one_part
 from ottla.broker.assemble import assemble
 from ottla.broker.broker import Broker
 from ottla.broker.controlling.active_controller import ActiveController
@@ -123,7 +124,7 @@ class Node:
             return True
 
         def is_committed() -> bool:
-            decided = self.node.membership.decide(register)
+            decided = self.node.membership.decide(lambda one: in_one_part(lambda: register(one)))
             wait_until(lambda: decided.result is not None)
             return decided.result is True
 
@@ -171,7 +172,9 @@ def test_a_node_that_is_only_a_controller_registers_as_one() -> None:
     with running(formatted("/d"), **changed) as one:
         wait_until(lambda: one.controllers.asked)
         assert one.node.state is None
-        decided = one.node.membership.decide(lambda controller: controller.end_offset)
+        decided = one.node.membership.decide(
+            lambda controller: in_one_part(lambda: controller.end_offset)
+        )
         wait_until(lambda: decided.result is not None)
         assert isinstance(decided.result, int)
         assert decided in one.node.membership.take_answered()
@@ -250,7 +253,9 @@ def test_a_cluster_that_comes_to_a_level_that_is_not_known_is_left_in_one_line()
     with running(files) as one:
         wait_until(lambda: one.node.membership.is_controller)
         later = feature_records({METADATA_VERSION: 34})
-        one.node.membership.decide(lambda controller: controller._pending.write(later))
+        one.node.membership.decide(
+            lambda controller: in_one_part(lambda: controller._pending.write(later))
+        )
         wait_until(lambda: one.failures)
         assert [str(error) for error in one.failures] == [LEVEL_34]
         assert one.broker.image_store.image.level == 21

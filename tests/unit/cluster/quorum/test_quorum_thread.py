@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator
 from itertools import count
 from math import inf
+from queue import SimpleQueue
 from threading import Event
 
 import pytest
@@ -13,6 +14,7 @@ from ottla.base.clock import SystemClock, read_clock
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, StorageError
 from ottla.base.timestamps import Timestamps
+from ottla.base.turns import InParts, in_one_part
 from ottla.broker.metadata.log import SnapshotLimits
 from ottla.broker.metadata.quorum_log import PART
 from ottla.cli.main import cli
@@ -159,13 +161,52 @@ def test_no_time_passes_for_a_controller_before_what_has_come_meanwhile_is_done(
         maker.deadline_ms = read_clock(SystemClock()).monotonic_ms
         told.append("decision")
 
-    leader.thread.ask(decide_long, lambda _: None)
+    leader.thread.ask(lambda one: in_one_part(lambda: decide_long(one)), lambda _: None)
     assert is_deciding.wait(PATIENCE_S)
-    leader.thread.ask(lambda _: told.append("heartbeat"), lambda _: None)
+    leader.thread.ask(lambda _: in_one_part(lambda: told.append("heartbeat")), lambda _: None)
     has_come.set()
 
     wait_until(lambda: len(told) == 3)
     assert told == ["decision", "heartbeat", "time"]
+
+
+def test_others_are_answered_between_the_parts_of_a_long_decision(quorum: QuorumNodes) -> None:
+    quorum.create("a")
+    leader, told = quorum.leader(), SimpleQueue[str]()
+
+    def decide_long(maker: TopicMaker) -> InParts[int]:
+        offset = 0
+        for name in ("b", "c", "d"):
+            offset = maker.create(name)
+            leader.thread.ask(
+                lambda one: in_one_part(lambda: one.create("e") if "e" not in one.names else 0),
+                lambda _: told.put("other"),
+            )
+            yield
+        return offset
+
+    leader.thread.ask(decide_long, lambda _: told.put("long"))
+
+    assert [told.get(timeout=PATIENCE_S) for _ in range(4)] == [*["other"] * 3, "long"]
+    quorum.await_topics("a", "b", "c", "d", "e")
+
+
+def test_a_long_decision_is_refused_when_the_leadership_ends_before_its_last_part(
+    quorum: QuorumNodes,
+) -> None:
+    quorum.create("a")
+    leader, told = quorum.leader(), SimpleQueue[object]()
+
+    def decide_for_ever(maker: TopicMaker) -> InParts[None]:
+        while True:
+            yield
+
+    leader.thread.ask(decide_for_ever, told.put)
+    leader.stop()
+
+    refused = told.get(timeout=PATIENCE_S)
+    assert isinstance(refused, ApiError)
+    assert refused.code is ErrorCode.NOT_CONTROLLER
 
 
 def test_an_observer_follows_from_a_log_and_later_ones_too(quorum: QuorumNodes) -> None:
@@ -235,7 +276,7 @@ def test_a_node_without_a_descriptor_waits_for_one_and_goes_on(
     first = quorum.leader()
     first.files.has_descriptors = False
     with caplog.at_level(logging.WARNING, logger="ottla.storage.files.patient_files"):
-        first.thread.ask(lambda controller: controller.create("b"), lambda _: None)
+        first.thread.ask(lambda one: in_one_part(lambda: one.create("b")), lambda _: None)
         wait_until(lambda: first.files.refused > 2)
         second = quorum.leader([one for one in quorum.up if one is not first])
         assert isinstance(second.ask(lambda controller: controller.create("c")), int)
@@ -252,7 +293,7 @@ def test_a_node_that_waits_for_a_descriptor_can_be_stopped(quorum: QuorumNodes) 
     quorum.create("a")
     first = quorum.leader()
     first.files.has_descriptors = False
-    first.thread.ask(lambda controller: controller.create("b"), lambda _: None)
+    first.thread.ask(lambda one: in_one_part(lambda: one.create("b")), lambda _: None)
     wait_until(lambda: first.files.refused > 2)
     first.stop()
     first.start()
@@ -267,7 +308,7 @@ def test_a_stop_says_that_the_disk_does_not_answer_and_ends_without_it(
     quorum.create("a")
     first = quorum.leader()
     first.files.answers = Event()
-    first.thread.ask(lambda controller: controller.create("b"), lambda _: None)
+    first.thread.ask(lambda one: in_one_part(lambda: one.create("b")), lambda _: None)
     wait_until(lambda: first.files.refused)
     first.is_up = False
     assert not first.thread.stop()
@@ -433,7 +474,7 @@ def test_a_node_that_cannot_read_what_is_committed_votes_and_does_not_lead(
     quorum.create("a")
     first = quorum.leader()
     epoch = first.thread.status().epoch
-    first.thread.ask(lambda controller: controller.write(OfTheFuture()), print)
+    first.thread.ask(lambda one: in_one_part(lambda: one.write(OfTheFuture())), print)
     wait_until(lambda: all(one.complaints for one in quorum.up))
     wait_until(lambda: first.thread.status().epoch > epoch + 1)
     for one in quorum.up:
@@ -463,9 +504,9 @@ def test_a_thread_that_was_never_started_can_be_stopped() -> None:
     node = QuorumNodes(1).nodes[1]
     node.open()
     before: list[object] = []
-    node.thread.ask(lambda controller: controller.look(), before.append)
+    node.thread.ask(lambda one: in_one_part(one.look), before.append)
     node.thread.stop()
     after: list[object] = []
-    node.thread.ask(lambda controller: controller.look(), after.append)
+    node.thread.ask(lambda one: in_one_part(one.look), after.append)
     node.used.close()
     assert [type(one) for one in (*before, *after)] == [ApiError, ApiError]

@@ -7,8 +7,8 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
-from ottla.metadata.deciding.balancing import balance
-from ottla.metadata.deciding.elections import elect_leaders, unclean_elections
+from ottla.metadata.deciding.balancing import off_balance
+from ottla.metadata.deciding.elections import elect_leaders, to_elect_for, unclean_elections
 from ottla.metadata.image import RECOVERING
 from tests.support.kraft_images import then
 from tests.support.partition_images import TOPIC, cluster, partition, partitions_of
@@ -30,24 +30,22 @@ def codes(outcomes: dict[TopicPartition, ApiError | None]) -> dict[int, ErrorCod
 
 
 def test_preferred_replicas_lead_where_they_are_able_to() -> None:
-    for partitions in (None, [*map(place, range(5))]):
-        records, outcomes = elect_leaders(IMAGE, partitions, is_unclean=False)
-        missing = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
-        expected = {0: ErrorCode.ELECTION_NOT_NEEDED, 1: None, 2: missing, 3: missing, 4: missing}
-        if partitions is None:
-            del expected[0]
-        assert codes(dict(outcomes)) == expected
-        assert [one.leader for one in partitions_of(then(IMAGE, records))] == [1, 1, 2, -1, -1]
+    missing = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    expected = {0: ErrorCode.ELECTION_NOT_NEEDED, 1: None, 2: missing, 3: missing, 4: missing}
+    records, outcomes = elect_leaders(IMAGE, [*map(place, range(5))], is_unclean=False)
+    assert codes(dict(outcomes)) == expected
+    assert [one.leader for one in partitions_of(then(IMAGE, records))] == [1, 1, 2, -1, -1]
+    assert [*to_elect_for(IMAGE, is_unclean=False)] == [*map(place, range(1, 5))]
 
 
 def test_an_unclean_election_is_for_partitions_without_a_leader() -> None:
-    for partitions in (None, [*map(place, range(5))]):
-        records, outcomes = elect_leaders(IMAGE, partitions, is_unclean=True)
-        expected = dict.fromkeys(range(3), ErrorCode.ELECTION_NOT_NEEDED) if partitions else {}
-        lost = {3: None, 4: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE}
-        assert codes(dict(outcomes)) == expected | lost
-        one = partitions_of(then(IMAGE, records))[3]
-        assert (one.leader, one.isr, one.recovery_state) == (3, (3,), RECOVERING)
+    records, outcomes = elect_leaders(IMAGE, [*map(place, range(5))], is_unclean=True)
+    expected = dict.fromkeys(range(3), ErrorCode.ELECTION_NOT_NEEDED)
+    lost = {3: None, 4: ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE}
+    assert codes(dict(outcomes)) == expected | lost
+    one = partitions_of(then(IMAGE, records))[3]
+    assert (one.leader, one.isr, one.recovery_state) == (3, (3,), RECOVERING)
+    assert [*to_elect_for(IMAGE, is_unclean=True)] == [place(3), place(4)]
 
 
 @pytest.mark.parametrize(
@@ -77,11 +75,12 @@ def test_unclean_elections_are_due_where_settings_allow_them() -> None:
 
 def test_leaderships_go_back_if_more_are_elsewhere_than_the_percentage_allows() -> None:
     image = cluster(LED, LED, LED, LED_BY_ANOTHER, partition((2, 1), (1, 2)))
-    assert len(balance(image, 25)) == 1
-    assert [one.leader for one in partitions_of(then(image, balance(image, 25)))] == [1, 1, 1, 2, 2]
-    assert [one.leader for one in partitions_of(then(image, balance(image, 24)))] == [1, 1, 1, 1, 2]
+    assert off_balance(image, 25) == [place(4)]
+    assert off_balance(image, 24) == [place(3), place(4)]
+    records, _ = elect_leaders(image, off_balance(image, 24), is_unclean=False)
+    assert [one.leader for one in partitions_of(then(image, records))] == [1, 1, 1, 1, 2]
 
 
 def test_a_preferred_replica_that_is_not_able_to_lead_is_left_alone() -> None:
-    assert balance(cluster(PREFERRED_IS_BEHIND), 0) == []
-    assert balance(cluster(LED_BY_ANOTHER, fenced={1}), 0) == []
+    for image in (cluster(PREFERRED_IS_BEHIND), cluster(LED_BY_ANOTHER, fenced={1})):
+        assert elect_leaders(image, off_balance(image, 0), is_unclean=False)[0] == []

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from ottla.base.partitions import TopicPartition
 from ottla.metadata.altered_isr import AlteredIsr
-from ottla.metadata.deciding.balancing import balance
-from ottla.metadata.deciding.elections import elect_leaders, unclean_elections
+from ottla.metadata.deciding.balancing import off_balance
+from ottla.metadata.deciding.elections import elect_leaders, to_elect_for, unclean_elections
 from ottla.metadata.deciding.isr import alter_partition
 from ottla.metadata.deciding.partition_changes import (
     arriving,
@@ -123,14 +123,16 @@ class World:
         self.do(alter_reassignments(self.image, {PLACES[index]: None})[0])
 
     def elect(self, number: int, *_: int) -> None:
-        records, _outcomes = elect_leaders(self.image, None, is_unclean=number == 1)
+        records, _outcomes = elect_leaders(
+            self.image, [*to_elect_for(self.image, is_unclean=number == 1)], is_unclean=number == 1
+        )
         self.do(records)
 
     def elect_what_is_due(self, *_: int) -> None:
         self.do(unclean_elections(self.image, 9))
 
     def balance(self, *_: int) -> None:
-        self.do(balance(self.image, 0))
+        self.do(elect_leaders(self.image, off_balance(self.image, 0), is_unclean=False)[0])
 
     @property
     def deeds(self) -> list[Callable[[int, int, int], None]]:

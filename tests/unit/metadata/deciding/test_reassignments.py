@@ -6,7 +6,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
 from ottla.metadata.assignments import ReplicaAssignment
-from ottla.metadata.deciding.reassignments import alter_reassignments, list_reassignments
+from ottla.metadata.deciding.reassignments import alter_reassignments, list_reassignments, to_list
 from ottla.metadata.image import MetadataImage, PartitionImage
 from tests.support.kraft_images import then
 from tests.support.partition_images import (
@@ -134,7 +134,7 @@ def test_what_is_not_there_is_named() -> None:
 def test_moves_under_way_are_listed() -> None:
     image = moving(cluster(partition((1, 2)), partition((1, 2))), 2, 3)
     expected = {PLACE: ReplicaAssignment((2, 3, 1), (3,), (1,))}
-    assert list_reassignments(image, None) == expected
+    assert list_reassignments(image, [*to_list(image)]) == expected
     others = [TopicPartition(TOPIC, 1), TopicPartition("x", 0)]
     assert list_reassignments(image, [PLACE, *others]) == expected
     assert list_reassignments(image, others) == {}
