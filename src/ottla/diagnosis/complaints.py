@@ -42,6 +42,7 @@ class Remedy(Enum):
     BROKER_MOVES = auto()
     CLEANER_REPLACES = auto()
     START_BROKER = auto()
+    REACH_BROKER = auto()
     START_REPLICAS = auto()
     ELECT_LEADERS = auto()
     REACH_ZOOKEEPER = auto()

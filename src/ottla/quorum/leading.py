@@ -7,6 +7,7 @@ from collections.abc import Hashable, Sequence
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.base.ids import ZERO_UUID
 from ottla.codec.schema import Message
 from ottla.metadata.control import (
     LeaderChangeMessage,
@@ -209,7 +210,11 @@ class Leading:
     def _fetched(self, leader: Leader, request: Fetch) -> None:
         """The follower has everything below the offset, durably."""
         node = self._node
-        one = leader.progress.setdefault(self._key_of(request.replica), Progress())
+        key = self._key_of(request.replica)
+        if key.directory_id != ZERO_UUID:
+            # Before `kraft.version` 1 it was known without its directory: it is the same one.
+            leader.progress.pop(ReplicaKey(key.id), None)
+        one = leader.progress.setdefault(key, Progress())
         if request.offset >= node.log.end_offset:
             one.caught_up_ms, one.caught_up_time_ms = node.now_ms, node.at.now_ms
         elif one.fetched_ms >= 0 and request.offset >= one.leaders_end:

@@ -306,4 +306,8 @@ def _lose_a_broker_and_the_majority(cluster: Cluster) -> None:
     cluster.wait_until(
         lambda: "no controller leads the quorum" in cluster.run("status", "DIR", may_fail=True)
     )
-    assert ("no_quorum", "the quorum") in complaints()
+    leader = quorum["leader"]
+    assert {("no_quorum", "the quorum"), ("silent_broker", f"broker {leader}")} <= complaints()
+    assert ("silent_leader", leader) in {
+        (one["why"], one["broker"]) for one in cluster.stuck(cluster.folder, "t")
+    }

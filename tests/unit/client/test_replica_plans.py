@@ -103,6 +103,21 @@ def test_a_replica_that_its_broker_cannot_read_is_named() -> None:
     assert wrong(found.partitions[1]) == "cannot be read on 2"
 
 
+def test_a_broker_that_is_said_to_be_up_and_does_not_answer_is_named() -> None:
+    found = status(partition(0, (2, 1)))
+    first, second, third = found.brokers
+    found = replace(found, brokers=(first, replace(second, is_silent=True), third))
+    assert not found.is_sound
+    (complaint,) = complaints_of_cluster(found)
+    assert (complaint.kind, complaint.where) == ("silent_broker", "broker 2")
+    assert "does not answer at h:9002, and leads 1 partitions" in complaint.what
+
+
+def test_a_broker_that_is_down_is_named_in_what_mends_it() -> None:
+    first, *_ = complaints_of_cluster(status(partition(0, ALL, in_sync=(1, 2)), live=(1, 2)))
+    assert remedy_text(first, "host:9092").endswith("ottla cluster drain host:9092 3")
+
+
 def test_replicas_that_are_still_to_come_are_not_missed() -> None:
     moving = Reassignment(replicas=(1, 2, 3), adding=(3,), removing=(1,))
     assert not partition(0, ALL, in_sync=(1, 2), reassignment=moving).is_under_replicated

@@ -8,8 +8,10 @@ from ottla.quorum.machine import Quorum
 from ottla.quorum.messages import (
     AddVoter,
     AskVersions,
+    DescribeQuorum,
     EpochAnswer,
     Known,
+    RemoveVoter,
     UpgradeVersion,
     VersionsAnswer,
     VoterAnswer,
@@ -71,6 +73,26 @@ def test_an_upgrade_writes_the_voters_with_the_directories_that_they_fetch_with(
     assert VoterAnswer(ErrorCode.NONE, Known(1, 1, endpoint(ONE))) in answers
     assert node.ask(UpgradeVersion(1, TIME_LIMIT_MS)).error is ErrorCode.NONE
     assert node.ask(UpgradeVersion(0, TIME_LIMIT_MS)).error is ErrorCode.INVALID_UPDATE_VERSION
+
+
+def test_a_voter_of_the_settings_that_is_removed_after_the_upgrade_is_one_observer() -> None:
+    node = asked(static())
+    node.answer(NEWER, 2)
+    node.answer(NEWER, 3)
+    node.ask(fetch(TWO, 1, 0, 0))
+    node.ask(fetch(THREE, 1, 0, 0))
+    node.sync()
+    end = node.quorum.node.log.end
+    for one in (TWO, THREE):
+        node.ask(fetch(one, 1, end.end_offset, end.epoch))
+    assert node.ask(RemoveVoter(None, TWO)) is None
+    node.sync()
+    end = node.quorum.node.log.end
+    for one in (TWO, THREE):
+        node.ask(fetch(one, 1, end.end_offset, end.epoch))
+    described = node.ask(DescribeQuorum())
+    assert [one.key for one in described.voters] == [ONE, THREE]
+    assert [one.key for one in described.observers] == [TWO]
 
 
 def test_a_voter_that_does_not_support_it_refuses_the_upgrade() -> None:

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from ottla.client.administration.quorum_status import QuorumReplica, QuorumStatus
 
 EXIT_COMPLAINTS = 1
-PATIENCE_S = 5.0
-"""How long one controller is waited for: one that is stopped may take connections and answer none.
+PATIENCE_S = 10.0
+"""How long one node is waited for: one that is stopped may take connections and answer none, and a
+broker answers after eight seconds that nobody leads.
 """
 COLUMNS = ("#node", "role", "address", "directory", "#end offset", "#lag", "#behind for")
 

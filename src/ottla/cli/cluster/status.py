@@ -135,7 +135,7 @@ def _broker_row(one: "BrokerStatus", status: "ClusterStatus") -> tuple[object, .
 def _place_text(one: "BrokerStatus") -> str:
     if one.address is None:
         return "is fenced" if one.is_fenced else "is not up"
-    return address_text(*one.address)
+    return address_text(*one.address) + (" does not answer" if one.is_silent else "")
 
 
 def _partition_row(one: "PartitionStatus") -> tuple[object, ...]:
@@ -194,6 +194,7 @@ def _print_objects(status: "ClusterStatus") -> None:
                 "address": None if broker.address is None else address_text(*broker.address),
                 "is_controller": broker.broker == status.controller,
                 "is_fenced": broker.is_fenced,
+                "is_silent": broker.is_silent,
                 "leaders": broker.leader_count,
                 "preferred_leaders": broker.preferred_count,
                 "replicas": broker.replica_count,

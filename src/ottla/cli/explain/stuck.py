@@ -33,8 +33,9 @@ def stuck_command(target: Target, topic: str, partition: int | None, output: Out
     """Find the open transaction that read_committed consumers of TOPIC wait for, and how to end it.
 
     With brokers, also lists the replicas of TOPIC that are not in sync, and why: the broker is not
-    up, or the replica lags, is throttled or has no leader. TARGET is a data directory, even that of
-    a running broker, or HOST:PORT of a broker. Nothing is written.
+    up, or the replica lags, is throttled or has no leader; and leaders that do not answer. TARGET
+    is a data directory, even that of a running broker, or HOST:PORT of a broker. Nothing is
+    written.
     """
     replicas: list[StuckReplica] = []
     losses = Losses()
@@ -78,7 +79,7 @@ def _at_broker(
     with target.open() as cluster:
         admin = Admin(cluster)
         replicas = stuck_replicas(admin, topic)
-        if any(one.why is Why.NO_LEADER for one in replicas):
+        if any(one.why in (Why.NO_LEADER, Why.SILENT_LEADER) for one in replicas):
             return [], NO_COORDINATOR, replicas  # There is no broker to ask for transactions.
         held, view = seen_twice(lambda: admin.held_partitions(topic), admin.coordinator_view)
         return held, view, replicas

@@ -33,10 +33,14 @@ def replica_fields(one: "StuckReplica", target: str) -> dict[str, Any]:
 
 
 def replica_lines(one: "StuckReplica", target: str) -> list[str]:
+    from ottla.client.administration.stuck_replicas import Why
+
     role = "is being added, and is not in sync" if one.is_adding else "is not in sync"
+    what = f"the replica of broker {one.broker} {role}: "
+    if one.why is Why.SILENT_LEADER:
+        what = ""
     return [
-        f"{one.place.topic}-{one.place.partition}: the replica of broker {one.broker} {role}: "
-        f"{why_text(one)}",
+        f"{one.place.topic}-{one.place.partition}: {what}{why_text(one)}",
         *(f"  - {line}" for line in ways_out(one, target)),
     ]
 
@@ -52,6 +56,8 @@ def why_text(one: "StuckReplica") -> str:
             return "the broker is not up"
         case Why.NO_LEADER:
             return f"the partition has no leader to follow; last in sync: {in_sync_text(one)}"
+        case Why.SILENT_LEADER:
+            return f"its leader, broker {one.leader}, does not answer; in sync: {in_sync_text(one)}"
         case Why.DIRECTORY_OFFLINE:
             return "its directory is offline"
         case Why.THROTTLED:
@@ -84,6 +90,13 @@ def ways_out(one: "StuckReplica", target: str) -> list[str]:
             return [
                 f"start a broker that was in sync last: {in_sync_text(one)}",
                 f"or elect another replica, and lose the records that it lacks: {elect}",
+            ]
+        case Why.SILENT_LEADER:
+            again = f"ottla cluster status {target} {one.place.topic}"
+            return [
+                f"start broker {one.leader} if it does not run; its log says what else keeps it",
+                "or wait until the controller misses it: another broker that is in sync leads "
+                f"then ({again} says if there is no controller)",
             ]
         case Why.DIRECTORY_OFFLINE:
             return [f"repair the disk, and start broker {one.broker} again (its log says why)"]

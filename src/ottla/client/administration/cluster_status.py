@@ -2,12 +2,12 @@
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
+from ottla.base.addresses import address_text
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import UserError
+from ottla.base.errors import UnreachableError, UserError
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.client.administration.admin import Admin
@@ -100,6 +100,8 @@ class BrokerStatus:
     """Whether it is registered in a KRaft cluster and not up: its session has ended, or it has not
     caught up yet.
     """
+    is_silent: bool = False
+    """Whether it is said to be up, and does not answer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +128,7 @@ class ClusterStatus:
         return (
             self.has_controller
             and not (self.quorum is not None and self.quorum.silent)
-            and all(one.address is not None for one in self.brokers)
+            and all(one.address is not None and not one.is_silent for one in self.brokers)
             and not any(one.is_offline or one.is_under_replicated for one in self.partitions)
         )
 
@@ -162,7 +164,7 @@ def cluster_status(
     }
     names = set(detailed)
     of_detailed = {place: one for place, one in found.items() if place.topic in names}
-    ends = _ends(admin, cluster.brokers, of_detailed)
+    ends, silent = _ends(admin, cluster.brokers, of_detailed)
     eligible = _eligible(admin, described)
     partitions = tuple(
         PartitionStatus(
@@ -193,7 +195,7 @@ def cluster_status(
     return ClusterStatus(
         cluster_id=cluster.cluster_id,
         controller=cluster.controller_id if quorum is None else quorum.leader,
-        brokers=_brokers(cluster, partitions),
+        brokers=_brokers(cluster, partitions, silent),
         partitions=partitions,
         has_controller=has_controller,
         quorum=quorum,
@@ -246,24 +248,27 @@ def _ends(
     admin: Admin,
     brokers: Mapping[int, tuple[str, int]],
     partitions: Mapping[TopicPartition, PartitionDescription],
-) -> dict[int, dict[TopicPartition, int]]:
-    """End offsets by broker; a broker that does not answer is missing, and so is what one that does
-    cannot read.
-    """
+) -> tuple[dict[int, dict[TopicPartition, int]], set[int]]:
+    """End offsets by broker, without what it cannot read, and the brokers that do not answer."""
     places: dict[int, list[TopicPartition]] = {}
     for place, one in partitions.items():
         for broker in one.replicas:
             places.setdefault(broker, []).append(place)
     found: dict[int, dict[TopicPartition, int]] = {}
+    silent: set[int] = set()
     for broker, its in places.items():
         if broker in brokers:
-            with suppress(UserError):
+            try:
                 found[broker] = admin.replica_end_offsets(broker, its)
-    return found
+            except UnreachableError:
+                silent.add(broker)
+            except UserError:
+                pass  # Its user may not see them.
+    return found, silent
 
 
 def _brokers(
-    cluster: ClusterDescription, partitions: Sequence[PartitionStatus]
+    cluster: ClusterDescription, partitions: Sequence[PartitionStatus], silent: Container[int]
 ) -> tuple[BrokerStatus, ...]:
     addresses = cluster.brokers
     leaders = Counter(one.leader for one in partitions)
@@ -285,6 +290,7 @@ def _brokers(
             largest_lag=lags.get(broker),
             rack=cluster.racks.get(broker, ""),
             is_fenced=broker in cluster.fenced,
+            is_silent=broker in silent,
         )
         for broker in sorted(addresses.keys() | replicas.keys() | cluster.fenced)
     )
@@ -320,6 +326,15 @@ def complaints_of_cluster(status: ClusterStatus) -> Iterator[Complaint]:
                 where=f"broker {one.broker}",
                 what=f"is not up, and has replicas of {one.replica_count} partitions",
                 remedy=Remedy.START_BROKER,
+                subject=str(one.broker),
+            )
+        elif one.is_silent:
+            yield Complaint(
+                kind="silent_broker",
+                where=f"broker {one.broker}",
+                what=f"does not answer at {address_text(*one.address)}, and leads "
+                f"{one.leader_count} partitions until the controller misses it",
+                remedy=Remedy.REACH_BROKER,
             )
     yield from _together(one for each in status.partitions for one in _check_partition(each))
     for one in status.brokers:

@@ -5,6 +5,7 @@ from enum import IntEnum
 from typing import Any
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import UnreachableError
 from ottla.base.resource_kinds import ResourceKind
 from ottla.client.administration.asking import Asking, check_all, refused
 from ottla.client.administration.config_values import (
@@ -157,14 +158,20 @@ class ConfigAdmin(Asking):
         return found
 
     def broker_settings(self) -> dict[str, str]:
-        """All settings of the first broker that are known here, defaults included.
+        """All settings of the first broker that answers, as far as they are known here, defaults
+        included.
 
         >>> settings = admin.broker_settings()
         >>> settings["log.retention.hours"]
         '168'
         """
-        name = str(self._cluster.node_ids()[0])
-        return self._settings(ResourceKind.BROKER, name, broker_rows())
+        *some, last = map(str, self._cluster.node_ids())
+        for name in some:
+            try:
+                return self._settings(ResourceKind.BROKER, name, broker_rows())
+            except UnreachableError:
+                continue
+        return self._settings(ResourceKind.BROKER, last, broker_rows())
 
     def _settings(self, kind: ResourceKind, name: str, known: Container[str]) -> dict[str, str]:
         (result,) = self._describe_resources(kind, [name])

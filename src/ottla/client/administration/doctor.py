@@ -69,13 +69,8 @@ def complaints(
 
 
 def _directories_of(admin: Admin) -> list[LogDirectoryDescription]:
-    """None if a broker does not answer: what is said of the cluster names it, or why it is still
-    believed to be up.
-    """
-    try:
-        return admin.log_directories()
-    except UnreachableError:
-        return []
+    """Those of the brokers that answer: what is said of the cluster names the others."""
+    return admin.log_directories(on_unreachable=lambda _: None)
 
 
 def _check_from_afar(

@@ -1,6 +1,6 @@
 """The disks of brokers: directories, their sizes, and moves between them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from itertools import groupby
 
@@ -21,7 +21,11 @@ from ottla.protocol.messages.describe_cluster import (
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
-from ottla.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from ottla.protocol.messages.describe_log_dirs import (
+    DescribableLogDirTopic,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResult,
+)
 
 FIRST_WITH_FENCED = 2
 """Version of DescribeCluster that tells of fenced brokers too (KIP-1073)."""
@@ -98,9 +102,14 @@ class LogDirectoryAdmin(Asking):
         return self.describe_cluster().cluster_id
 
     def log_directories(
-        self, partitions: Mapping[str, Sequence[int]] | None = None
+        self,
+        partitions: Mapping[str, Sequence[int]] | None = None,
+        *,
+        on_unreachable: Callable[[UnreachableError], object] | None = None,
     ) -> list[LogDirectoryDescription]:
         """The log directories of all brokers, with the sizes of some topics' partitions, or all.
+        Raises `UnreachableError` if a broker does not answer; with `on_unreachable` that is called
+        instead, and the broker's directories are left out.
 
         >>> directory, = admin.log_directories()
         >>> directory.sizes[ottla.TopicPartition("orders", 0)]
@@ -113,31 +122,17 @@ class LogDirectoryAdmin(Asking):
                 for topic, indexes in partitions.items()
             ]
         request = DescribeLogDirsRequest(topics=wanted)
-        return [
-            LogDirectoryDescription(
-                broker=node_id,
-                path=one.log_dir,
-                error=ErrorCode(one.error_code),
-                total_size=one.total_bytes,
-                usable_size=one.usable_bytes,
-                sizes={
-                    TopicPartition(topic.name, partition.partition_index): partition.partition_size
-                    for topic in one.topics
-                    for partition in topic.partitions
-                    if not partition.is_future_key
-                },
-                moving={
-                    TopicPartition(topic.name, partition.partition_index): MovingReplica(
-                        size=partition.partition_size, offset_lag=partition.offset_lag
-                    )
-                    for topic in one.topics
-                    for partition in topic.partitions
-                    if partition.is_future_key
-                },
-            )
-            for node_id in self._cluster.node_ids()
-            for one in self._cluster.broker(node_id).ask(request).results
-        ]
+        found: list[LogDirectoryDescription] = []
+        for node_id in self._cluster.node_ids():
+            try:
+                results = self._cluster.broker(node_id).ask(request).results
+            except UnreachableError as error:
+                if on_unreachable is None:
+                    raise
+                on_unreachable(error)
+                continue
+            found += [_described(node_id, one) for one in results]
+        return found
 
     def move_partitions(self, broker: int, places: Mapping[TopicPartition, str]) -> None:
         """Moves partitions of a broker to other directories of the same broker. Raises
@@ -181,3 +176,27 @@ def _describe(broker: Connection) -> DescribeClusterResponse:
     if not answer.error_code and all(one.is_fenced for one in answer.brokers):
         raise UnreachableError(f"{broker.address}: {KNOWS_NOBODY}")
     return answer
+
+
+def _described(node_id: int, one: DescribeLogDirsResult) -> LogDirectoryDescription:
+    return LogDirectoryDescription(
+        broker=node_id,
+        path=one.log_dir,
+        error=ErrorCode(one.error_code),
+        total_size=one.total_bytes,
+        usable_size=one.usable_bytes,
+        sizes={
+            TopicPartition(topic.name, partition.partition_index): partition.partition_size
+            for topic in one.topics
+            for partition in topic.partitions
+            if not partition.is_future_key
+        },
+        moving={
+            TopicPartition(topic.name, partition.partition_index): MovingReplica(
+                size=partition.partition_size, offset_lag=partition.offset_lag
+            )
+            for topic in one.topics
+            for partition in topic.partitions
+            if partition.is_future_key
+        },
+    )

@@ -127,7 +127,7 @@ def quorum_status(addresses: Sequence[Address], transport: Transport) -> QuorumS
         except UnreachableError as error:
             silent[address] = error
     if len(silent) == len(asked):
-        raise next(iter(silent.values()))
+        raise UnreachableError("; ".join(dict.fromkeys(map(str, silent.values()))))
     raise no_leader(asked - silent.keys(), silent)
 
 

@@ -31,6 +31,8 @@ ALL: Final = "*"
 class Why(Enum):
     NOT_UP = "not_up"
     NO_LEADER = "no_leader"
+    SILENT_LEADER = "silent_leader"
+    """Of the leader itself: nobody reads or writes the partition until another one leads."""
     DIRECTORY_OFFLINE = "directory_offline"
     THROTTLED = "throttled"
     BEHIND = "behind"
@@ -66,13 +68,16 @@ class StuckReplica:
 
 
 def stuck_replicas(admin: Admin, topic: str) -> list[StuckReplica]:
-    """Sorted by partition, then in the order of the replicas. Raises `UserError`."""
+    """Sorted by partition, then in the order of the replicas; a leader that does not answer is one
+    of them, although it is in sync. Raises `UserError`.
+    """
     status = cluster_status(admin, [topic], needs_controller=False)
+    silent = {one.broker for one in status.brokers if one.is_silent}
     behind = [
         (one, broker)
         for one in status.partitions
         for broker in one.replicas
-        if broker not in one.in_sync
+        if broker not in one.in_sync or (broker == one.leader and broker in silent)
     ]
     if not behind:
         return []
@@ -92,8 +97,11 @@ def judge(
     """The reason why a replica is not in sync."""
     lag = one.lag(broker)
     up = {each.broker for each in status.brokers if each.address is not None}
+    silent = {each.broker for each in status.brokers if each.is_silent}
     if broker not in up:
         why = Why.NOT_UP
+    elif broker == one.leader and broker in silent:
+        why = Why.SILENT_LEADER
     elif one.is_offline:
         why = Why.NO_LEADER
     elif broker in one.offline:

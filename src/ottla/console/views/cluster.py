@@ -35,7 +35,8 @@ def cluster(ask: Ask) -> Page:
         settings = _broker_settings(admin, status)
         features = _features(admin) if status.quorum is not None else []
         partition_count = sum(map(len, admin.partitions().values()))
-        directories = admin.log_directories()
+        # A brief status does not ask every broker; these say which of them answer.
+        directories = admin.log_directories(on_unreachable=lambda _: None)
     wrong = [one for one in status.partitions if _words(one)]
     moving = [one for one in status.partitions if one.reassignment is not None]
     preferred = sum(one.leader == one.preferred_leader for one in status.partitions)
@@ -141,6 +142,7 @@ def _broker_fields(
         "id": one.broker,
         "address": None if one.address is None else address_text(*one.address),
         "is_fenced": one.is_fenced,
+        "is_silent": one.address is not None and not own,
         "rack": one.rack,
         "version": settings.get(VERSION, ""),
         "roles": settings.get(ROLES, ""),

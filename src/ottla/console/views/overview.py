@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+from ottla.base.errors import UnreachableError
+from ottla.client.connecting.connection import ADDRESS_HINT
 from ottla.console.pages import Ask, Fields, Page
 from ottla.console.targets import Place
 from ottla.console.views.cluster import directory_fields
@@ -51,12 +53,14 @@ def _facts(place: Place) -> Fields:
     with place.reading() as admin:
         cluster = admin.describe_cluster()
         topics = admin.partitions()
-        directories = admin.log_directories()
+        silent: list[UnreachableError] = []
+        directories = admin.log_directories(on_unreachable=silent.append)
         # Nobody listens for files, and their groups are in all records of a topic.
         brokers = cluster.brokers if place.has_broker else {}
-        groups = admin.list_groups() if place.has_broker else []
+        groups = admin.list_groups(on_unreachable=silent.append) if place.has_broker else []
     states = Counter(one.state or "unknown" for one in groups)
     return {
+        "unreachable": sorted({str(one).removesuffix(ADDRESS_HINT) for one in silent}),
         "cluster_id": cluster.cluster_id,
         "brokers": [
             {

@@ -135,7 +135,8 @@ def partition_sizes(
 ) -> dict[TopicPartition, int]:
     """The size of one replica: the largest, which is nearest to the leader's."""
     largest: dict[TopicPartition, int] = {}
-    for directory in admin.log_directories(partitions):
+    # Of a broker that does not answer, replicas on others are as large.
+    for directory in admin.log_directories(partitions, on_unreachable=lambda _: None):
         for place, size in directory.sizes.items():
             if size > largest.get(place, -1):
                 largest[place] = size

@@ -42,7 +42,10 @@ REMEDIES = {
     Remedy.BROKER_REMOVES: "nothing to do: a running broker removes it after file.delete.delay.ms",
     Remedy.BROKER_MOVES: "nothing to do: a running broker continues the move",
     Remedy.CLEANER_REPLACES: "nothing to do: the cleaner replaces the file with its next note",
-    Remedy.START_BROKER: "start it, or move its replicas away: ottla cluster drain {target} BROKER",
+    Remedy.START_BROKER: "start it, or move its replicas away: "
+    "ottla cluster drain {target} {subject}",
+    Remedy.REACH_BROKER: "start it if it does not run; otherwise its log says what keeps it, and "
+    "the network what keeps you from it",
     Remedy.START_REPLICAS: "start the brokers that are down, and wait until they have caught up "
     "(ottla cluster status {target}); those that are up and lag say why in their logs",
     Remedy.ELECT_LEADERS: "ottla cluster elect {target}; with auto.leader.rebalance.enable the "

@@ -41,6 +41,7 @@ def judged(
             leader_count=0,
             preferred_count=0,
             largest_lag=None,
+            is_silent=one == leader and one not in partition.ends,
         )
         for one in (1, 2, 3)
     )
@@ -67,6 +68,14 @@ def test_each_reason_has_a_sentence_and_a_way_out(facts: dict, why: Why, sentenc
     assert first.startswith("orders-0: the replica of broker 3 is not in sync: ")
     assert sentence in first
     assert ways
+
+
+def test_a_leader_that_does_not_answer_is_named_before_its_session_has_ended() -> None:
+    found = judged(leader=3, ends={1: 100})
+    assert found.why is Why.SILENT_LEADER
+    first, *ways = replica_lines(found, "host:9092")
+    assert first == "orders-0: its leader, broker 3, does not answer; in sync: 1, 2"
+    assert ways[0].startswith("  - start broker 3")
 
 
 def test_a_replica_that_a_move_adds_is_named_so() -> None:

@@ -1,0 +1,109 @@
+"""The console over three nodes with KRaft: what it shows of the quorum, and what its buttons do."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import ottla
+from tests.console.asking import Browser, console_over
+from tests.support.grounds import QUORUM
+from tests.support.patience import wait_until
+from tests.support.running_cluster import RunningBroker, RunningCluster
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[RunningCluster]:
+    with RunningCluster(tmp_path, grounds=QUORUM) as running:
+        yield running
+
+
+def quorum(browser: Browser) -> Any:
+    return browser.json("/cluster")["quorum"]
+
+
+def roles(browser: Browser) -> dict[int, str]:
+    return {one["id"]: one["role"] for one in quorum(browser)["nodes"]}
+
+
+def confirmed(browser: Browser, path: str) -> None:
+    """Follows a link of the cluster's page, and confirms."""
+    shown = browser.get(path)
+    assert 'name="confirm"' in shown.text, shown.text
+    assert browser.confirm(path.partition("?")[0], shown).status_code == 200, shown.text
+
+
+def test_the_console_shows_the_quorum_and_changes_it(running: RunningCluster) -> None:
+    with ottla.Admin(running.bootstrap) as admin:
+        admin.create_topic("orders", partitions=3, replication_factor=3)
+    running.wait_in_sync("orders")
+    with console_over(running.bootstrap) as browser:
+        leader = _shows_who_leads(browser)
+        other = min({1, 2, 3} - {leader})
+        _raises_a_feature(browser)
+        _takes_a_vote_and_gives_it_back(browser, other, running)
+        _tells_why_another_leads(browser, leader, running)
+        _forgets_a_broker(browser, leader)
+        running.brokers[other].kill()
+        _names_a_broker_that_does_not_answer(browser, running.brokers[other])
+
+
+def _shows_who_leads(browser: Browser) -> int:
+    found = quorum(browser)
+    assert found["is_led"]
+    assert found["election_reason"]
+    assert found["problems"] == []
+    assert roles(browser) == {1: "voter", 2: "voter", 3: "voter"}
+    assert {one["is_silent"] for one in found["nodes"]} == {False}
+    assert all(one["lag"] < found["committed"] for one in found["nodes"])
+    page = browser.text("/cluster")
+    assert f"Node {found['leader']} leads epoch {found['epoch']}; 3 of 3 nodes vote." in page
+    return int(found["leader"])
+
+
+def _raises_a_feature(browser: Browser) -> None:
+    confirmed(browser, "/cluster/upgrade?feature=kraft.version")
+
+    def level() -> bool:
+        features = browser.json("/cluster")["features"]
+        return {one["name"]: one["level"] for one in features}["kraft.version"] == 1
+
+    wait_until(level, "kraft.version is not 1")
+
+
+def _takes_a_vote_and_gives_it_back(browser: Browser, node: int, running: RunningCluster) -> None:
+    confirmed(browser, f"/cluster/remove-controller?node={node}")
+    wait_until(lambda: roles(browser).get(node) == "observer", "it still votes")
+    address = running.controllers[node - 1]
+    confirmed(browser, f"/cluster/add-controller?node={node}&at={address[0]}:{address[1]}")
+    wait_until(lambda: roles(browser).get(node) == "voter", "it does not vote")
+
+
+def _tells_why_another_leads(browser: Browser, leader: int, running: RunningCluster) -> None:
+    epoch = quorum(browser)["epoch"]
+    running.brokers[leader].stop()
+    found = wait_until(lambda: now if (now := quorum(browser))["is_led"] else None, "nobody leads")
+    assert found["leader"] != leader
+    assert found["epoch"] > epoch
+    assert f"leader {leader} of epoch {epoch} has resigned" in found["election_reason"]
+    assert found["election_reason"] in browser.text("/cluster")
+
+
+def _forgets_a_broker(browser: Browser, broker: int) -> None:
+    path = f"/cluster/unregister?broker={broker}"
+    wait_until(lambda: 'name="confirm"' in browser.get(path).text, "it is still up")
+    confirmed(browser, path)
+    with browser.console.place.admin() as admin:
+        wait_until(lambda: broker not in admin.describe_cluster().fenced, "it is not forgotten")
+
+
+def _names_a_broker_that_does_not_answer(browser: Browser, silent: RunningBroker) -> None:
+    """Its session has not ended, so that the cluster takes it to be up: no page fails for it."""
+    states = {one["id"]: one["is_silent"] for one in browser.json("/cluster")["brokers"]}
+    assert {one for one, is_silent in states.items() if is_silent} == {silent.id}
+    assert "does not answer" in browser.text("/cluster")
+    assert f'<p class="problem" role="alert">{silent.address}' in browser.text("/")
+    assert "orders" in browser.text("/topics")
