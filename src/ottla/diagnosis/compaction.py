@@ -11,7 +11,7 @@ from ottla.storage.diagnosis.compaction_explanation import (
     explain,
     read_view,
 )
-from ottla.storage.files.filenames import CHECKPOINT_CLEANER, FileSuffix, parse_file_name
+from ottla.storage.files.filenames import CHECKPOINT_CLEANER, FileSuffix, parse_file_names
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 
 
@@ -62,7 +62,7 @@ def compaction_status(log: ReadOnlyLog, directories: Directories, now_ms: int) -
         )
     except CorruptionError as error:
         raise RefusalError(f"{error}; run ottla log check {directory.path}") from error
-    names = map(parse_file_name, directories.file_system.list(log.path))
+    names = directories.file_system.list(log.path)
     oldest = next(iter(log.transactions.open), None)
     return CompactionStatus(
         topic=log.topic,
@@ -72,6 +72,6 @@ def compaction_status(log: ReadOnlyLog, directories: Directories, now_ms: int) -
         trouble=troubles.get(key, Trouble()),
         broker=directories.broker,
         open_transaction=None if oldest is None else (oldest.producer_id, oldest.first_offset),
-        is_at_work=any(one is not None and one.suffix is FileSuffix.CLEANED for one in names),
+        is_at_work=bool(parse_file_names(names, suffixes=[FileSuffix.CLEANED])),
         now_ms=now_ms,
     )

@@ -284,8 +284,7 @@ class _PartitionCheck:
 
     def _check_swaps(self, bases: list[int]) -> Iterator[Finding]:
         """Swaps that must not replace segments, and that the next start sets aside."""
-        parsed = (filenames.parse_file_name(name) for name in self._names)
-        for group in swap_groups(one for one in parsed if one is not None):
+        for group in swap_groups(filenames.parse_file_names(self._names, kinds=[FileKind.LOG])):
             found = judge_swaps(self._files, self._path, group, bases, self._report.integrity)
             if found.fault is not None:
                 yield found.fault

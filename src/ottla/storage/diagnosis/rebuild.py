@@ -17,7 +17,7 @@ from ottla.config.topic import TopicConfig
 from ottla.storage.damage_scan import ScannedBatch, scan_log
 from ottla.storage.diagnosis.producer_checks import Knowledge, ProducerReplay
 from ottla.storage.files import filenames
-from ottla.storage.files.filenames import FileKind, FileSuffix, parse_file_name
+from ottla.storage.files.filenames import FileKind, FileSuffix, parse_file_names
 from ottla.storage.index.producer_snapshot import newest_snapshot
 from ottla.storage.index.transaction_index import AbortedTransaction, TransactionIndex, index_text
 from ottla.storage.log.epoch_runs import EpochRuns
@@ -90,12 +90,9 @@ def replay_partition(file_system: FileSystem, directory: str) -> Replayed:
 
 def log_offsets(file_system: FileSystem, directory: str) -> list[int]:
     """The base offsets of a partition's segments, ascending."""
-    parsed = (parse_file_name(name) for name in file_system.list(directory))
-    return sorted(
-        one.offset
-        for one in parsed
-        if one is not None and one.kind is FileKind.LOG and one.suffix is FileSuffix.LIVE
-    )
+    names = file_system.list(directory)
+    logs = parse_file_names(names, kinds=[FileKind.LOG], suffixes=[FileSuffix.LIVE])
+    return sorted(one.offset for one in logs)
 
 
 def rebuild_transactions(

@@ -9,7 +9,7 @@ from contextlib import closing
 from ottla.base.files import FileSystem, join
 from ottla.base.values import dataclass
 from ottla.config.topic import TopicConfig
-from ottla.storage.files.filenames import FileSuffix, parse_file_name
+from ottla.storage.files.filenames import FileSuffix, parse_file_names
 from ottla.storage.index.time_index import NO_TIMESTAMP
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 from ottla.storage.retention.retention import LogFacts, SegmentTime, Verdict, judge
@@ -88,12 +88,10 @@ def explain_log(
 
 
 def _waiting_sizes(file_system: FileSystem, path: str) -> Iterator[int]:
-    for name in file_system.list(path):
-        parsed = parse_file_name(name)
-        if parsed is not None and parsed.suffix is FileSuffix.DELETED:
-            status = file_system.status(join(path, name))
-            if status is not None:
-                yield status.size
+    for one in parse_file_names(file_system.list(path), suffixes=[FileSuffix.DELETED]):
+        status = file_system.status(join(path, one.text))
+        if status is not None:
+            yield status.size
 
 
 class SegmentOnDisk:

@@ -7,6 +7,7 @@ undoes the operation. Kafka's counterparts: `LogFileUtils`, `UnifiedLog.parseTop
 `Topic.validate`.
 """
 
+from collections.abc import Collection, Iterable
 from enum import Enum
 from functools import lru_cache
 
@@ -129,12 +130,6 @@ SNAPSHOT_END = FileKind.PRODUCER_SNAPSHOT.value
 _ENDS = {kind.value + suffix.value: (kind, suffix) for kind in FileKind for suffix in FileSuffix}
 
 
-def file_kind(name: str) -> FileKind | None:
-    """The kind of a segment's file by the end of its name; the number is not looked at."""
-    ends = _ENDS.get(name[OFFSET_DIGITS:])
-    return None if ends is None else ends[0]
-
-
 def file_offset(name: str) -> int | None:
     """The offset in a segment's file's name; `None` if it does not begin with one."""
     digits = name[:OFFSET_DIGITS]
@@ -147,6 +142,24 @@ def file_offset(name: str) -> int | None:
 @lru_cache(NAMES_KNOWN)
 def parse_file_name(name: str) -> FileName | None:
     """The inverse of `FileName.text`; `None` for a name that is not a segment's file."""
+    return _parsed(name)
+
+
+def parse_file_names(
+    names: Iterable[str],
+    *,
+    kinds: Collection[FileKind] = tuple(FileKind),
+    suffixes: Collection[FileSuffix] = tuple(FileSuffix),
+) -> list[FileName]:
+    """As `parse_file_name`, the names of files of these kinds and suffixes: a log has forty
+    thousand, of which few are looked for. None is kept in a cache.
+    """
+    ends = {end for end, (kind, suffix) in _ENDS.items() if kind in kinds and suffix in suffixes}
+    parsed = (_parsed(name) for name in names if name[OFFSET_DIGITS:] in ends)
+    return [one for one in parsed if one is not None]
+
+
+def _parsed(name: str) -> FileName | None:
     ends, offset = _ENDS.get(name[OFFSET_DIGITS:]), file_offset(name)
     if ends is None or offset is None:
         return None

@@ -12,7 +12,7 @@ from ottla.base.files import FileSystem, join, remove_if_present, replace_file
 from ottla.storage.files.filenames import (
     FileKind,
     FileSuffix,
-    parse_file_name,
+    parse_file_names,
     producer_snapshot_file_name,
 )
 from ottla.storage.index.producer_snapshot import (
@@ -46,13 +46,12 @@ class SnapshotFiles:
         self._gradual: GradualSnapshot | None = None
         self._unsynced: list[int] = []
         """Snapshots that were written after the flush that would have covered them."""
-        self.offsets: list[int] = sorted(
-            parsed.offset
-            for name in file_system.list(directory)
-            if (parsed := parse_file_name(name)) is not None
-            and parsed.kind is FileKind.PRODUCER_SNAPSHOT
-            and parsed.suffix is FileSuffix.LIVE
+        there = parse_file_names(
+            file_system.list(directory),
+            kinds=[FileKind.PRODUCER_SNAPSHOT],
+            suffixes=[FileSuffix.LIVE],
         )
+        self.offsets: list[int] = sorted(one.offset for one in there)
 
     def renamed(self, directory: str) -> None:
         """Records that the directory was renamed."""

@@ -32,6 +32,7 @@ from ottla.storage.files.filenames import (
     FileSuffix,
     parse_directory_name,
     parse_file_name,
+    parse_file_names,
 )
 from ottla.storage.files.partition_metadata import read_topic_id
 from ottla.storage.findings import Finding
@@ -403,12 +404,5 @@ def _refusal(path: str) -> OSError:
 
 
 def _first_local(names: Iterable[str]) -> int | None:
-    parsed = map(parse_file_name, names)
-    return min(
-        (
-            one.offset
-            for one in parsed
-            if one is not None and one.kind is FileKind.LOG and one.suffix is FileSuffix.LIVE
-        ),
-        default=None,
-    )
+    logs = parse_file_names(names, kinds=[FileKind.LOG], suffixes=[FileSuffix.LIVE])
+    return min((one.offset for one in logs), default=None)

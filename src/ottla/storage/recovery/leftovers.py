@@ -16,7 +16,7 @@ from ottla.storage.files.filenames import (
     FileName,
     FileSuffix,
     log_file_name,
-    parse_file_name,
+    parse_file_names,
     segment_file_names,
 )
 from ottla.storage.files.integrity import Integrity
@@ -36,7 +36,8 @@ def finish_leftovers(
 
 def remove_unfinished(file_system: FileSystem, directory: str) -> None:
     """Removes `.cleaned` files, and the `.swap` files of unfinished work (KAFKA-6264)."""
-    listed = listed_files(file_system, directory)
+    kinds = FileSuffix.CLEANED, FileSuffix.SWAP
+    listed = parse_file_names(file_system.list(directory), suffixes=kinds)
     cleaned = [one for one in listed if one.suffix is FileSuffix.CLEANED]
     least = min((one.offset for one in cleaned), default=None)
     swaps = [one for one in listed if one.suffix is FileSuffix.SWAP]
@@ -68,10 +69,10 @@ class _Leftovers:
         self._integrity = integrity
 
     def finish_swaps(self) -> None:
-        names = listed_files(self._file_system, self._directory)
-        if not any(one.suffix is SWAP for one in names):
+        names = self._file_system.list(self._directory)
+        if not parse_file_names(names, suffixes=[SWAP]):
             return
-        for group in swap_groups(names):
+        for group in swap_groups(parse_file_names(names, kinds=[FileKind.LOG])):
             live = self._offsets(LIVE)
             found = judge_swaps(self._file_system, self._directory, group, live, self._integrity)
             if found.fault is None:
@@ -97,9 +98,9 @@ class _Leftovers:
         self._file_system.sync_directory(self._directory)
 
     def remove_deleted(self) -> None:
-        for one in listed_files(self._file_system, self._directory):
-            if one.suffix is DELETED:
-                remove_if_present(self._file_system, join(self._directory, one.text))
+        names = self._file_system.list(self._directory)
+        for one in parse_file_names(names, suffixes=[DELETED]):
+            remove_if_present(self._file_system, join(self._directory, one.text))
 
     def _restore(self, group: SwapGroup) -> None:
         """Puts old segments back that were marked as deleted, but not replaced."""
@@ -114,9 +115,8 @@ class _Leftovers:
 
     def _finish_indexes(self) -> None:
         """Places the swaps of indexes whose log was placed before a crash."""
-        for one in listed_files(self._file_system, self._directory):
-            if one.suffix is not SWAP:
-                continue
+        names = self._file_system.list(self._directory)
+        for one in parse_file_names(names, suffixes=[SWAP]):
             live = FileName(offset=one.offset, kind=one.kind).text
             path = join(self._directory, one.text)
             status = self._file_system.status(join(self._directory, live))
@@ -141,10 +141,6 @@ class _Leftovers:
                 self._file_system.rename(path, join(self._directory, new))
 
     def _offsets(self, suffix: FileSuffix) -> list[int]:
-        names = listed_files(self._file_system, self._directory)
-        return [one.offset for one in names if one.kind is FileKind.LOG and one.suffix is suffix]
-
-
-def listed_files(file_system: FileSystem, directory: str) -> list[FileName]:
-    parsed = map(parse_file_name, file_system.list(directory))
-    return [name for name in parsed if name is not None]
+        names = self._file_system.list(self._directory)
+        logs = parse_file_names(names, kinds=[FileKind.LOG], suffixes=[suffix])
+        return [one.offset for one in logs]

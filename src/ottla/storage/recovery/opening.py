@@ -9,9 +9,15 @@ from bisect import bisect_right
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import join, remove_if_present
-from ottla.storage.files.filenames import MAX_OFFSET, SET_ASIDE, FileKind, FileSuffix
+from ottla.storage.files.filenames import (
+    MAX_OFFSET,
+    SEGMENT_KINDS,
+    SET_ASIDE,
+    FileKind,
+    FileSuffix,
+    parse_file_names,
+)
 from ottla.storage.files.integrity import changed_index
-from ottla.storage.recovery.leftovers import listed_files
 from ottla.storage.recovery.opened_log import OpenedLog
 from ottla.storage.recovery.replaying import recover_segment
 from ottla.storage.recovery.transaction_check import check_transactions
@@ -21,8 +27,6 @@ from ottla.storage.segment.segment_facts import wrong_file
 from ottla.storage.segment.segment_recovery import has_true_last_entries
 
 logger = logging.getLogger(__name__)
-
-INDEX_KINDS = (FileKind.OFFSET_INDEX, FileKind.TIME_INDEX, FileKind.TRANSACTION_INDEX)
 
 
 def open_segments(log: OpenedLog) -> None:
@@ -52,14 +56,16 @@ def open_segments(log: OpenedLog) -> None:
 def _list_indexes(log: OpenedLog) -> dict[int, set[FileKind]]:
     """The kinds of files that each segment has; removes indexes without a log file."""
     file_system, directory = log.request.file_system, log.request.directory
-    listed = [one for one in listed_files(file_system, directory) if one.suffix is FileSuffix.LIVE]
+    listed = parse_file_names(
+        file_system.list(directory), kinds=SEGMENT_KINDS, suffixes=[FileSuffix.LIVE]
+    )
     indexes: dict[int, set[FileKind]] = {
         one.offset: set() for one in listed if one.kind is FileKind.LOG
     }
     for one in listed:
         if one.offset in indexes:
             indexes[one.offset].add(one.kind)
-        elif one.kind in INDEX_KINDS:
+        else:
             path = join(directory, one.text)
             found = orphan_index(path, one.offset, min(indexes, default=None))
             logger.warning("%s; it is removed", found.text)

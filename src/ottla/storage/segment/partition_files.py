@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -26,10 +26,10 @@ from ottla.storage.files.filenames import (
     FileKind,
     FileName,
     FileSuffix,
-    file_kind,
     file_offset,
     log_file_name,
     parse_file_name,
+    parse_file_names,
 )
 from ottla.storage.findings import Finding, FindingKind
 from ottla.storage.index.offset_index import ENTRY
@@ -114,11 +114,9 @@ class PartitionFiles:
 
 def listed_base_offsets(file_system: FileSystem, directory: str) -> set[int]:
     """The base offsets of segments, including those that compaction is putting in place."""
-    parsed = map(parse_file_name, file_system.list(directory))
-    states = (FileSuffix.LIVE, FileSuffix.SWAP)
-    return {
-        one.offset for one in parsed if one and one.kind is FileKind.LOG and one.suffix in states
-    }
+    states = FileSuffix.LIVE, FileSuffix.SWAP
+    names = file_system.list(directory)
+    return {one.offset for one in parse_file_names(names, kinds=[FileKind.LOG], suffixes=states)}
 
 
 def list_partition(
@@ -193,10 +191,7 @@ def _files(file_system: FileSystem, directory: str, names_there: Sequence[str]) 
         by_end[name[OFFSET_DIGITS:]].append(name)
     logs = _with_offsets(by_end.pop(LOG_END, ()))
     snapshots = _with_offsets(by_end.pop(SNAPSHOT_END, ()))
-    told_apart = (
-        one for names in by_end.values() if file_kind(names[0]) in _TOLD_APART for one in names
-    )
-    others = [parsed for name in told_apart if (parsed := parse_file_name(name)) is not None]
+    others = parse_file_names(chain.from_iterable(by_end.values()), kinds=_TOLD_APART)
     renamed = [one for one in others if one.kind is FileKind.LOG]
     logs |= _replacements(file_system, directory, logs, renamed)
     segments = _segments(file_system, directory, sorted(logs.items()))

@@ -17,6 +17,7 @@ from ottla.storage.files.filenames import (
     log_file_name,
     parse_directory_name,
     parse_file_name,
+    parse_file_names,
     partition_directory_name,
     producer_snapshot_file_name,
     stray_directory_name,
@@ -169,3 +170,26 @@ def test_legal_topics(topic: str) -> None:
 @pytest.mark.parametrize("topic", ["", ".", "..", "a b", "a/b", "ä", "t" * 250, "a\n", "a:b"])
 def test_illegal_topics(topic: str) -> None:
     assert not is_legal_topic_name(topic)
+
+
+def test_of_many_names_those_of_some_kinds_and_suffixes_are_parsed() -> None:
+    every = [
+        FileName(offset=offset, kind=kind, suffix=suffix)
+        for offset in (7, MAX_OFFSET)
+        for kind in FileKind
+        for suffix in FileSuffix
+    ]
+    names = [one.text for one in every]
+    others = [
+        "",
+        "x.log",
+        "7.log",
+        "9" * 20 + ".log",
+        "leader-epoch-checkpoint",
+        "\u0663" * 20 + ".log",
+    ]
+    assert parse_file_names([*others, *names]) == every
+    kinds, suffixes = (FileKind.LOG, FileKind.TIME_INDEX), (FileSuffix.SWAP,)
+    assert parse_file_names([*names, *others], kinds=kinds, suffixes=suffixes) == [
+        one for one in every if one.kind in kinds and one.suffix in suffixes
+    ]
