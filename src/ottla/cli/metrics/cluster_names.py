@@ -83,7 +83,7 @@ CLUSTER_SECTIONS = (
         ),
     ),
     Section(
-        "The cluster, of a controller of a KRaft cluster",
+        "The cluster, of a node of a KRaft cluster",
         (
             gauge(
                 "cluster_active_brokers",

@@ -48,7 +48,7 @@ def test_a_follower_knows_no_observers_and_nothing_of_elections_that_were_not() 
     assert "ottla_quorum_election_latency_seconds" not in found
 
 
-def test_a_controller_exports_what_the_cluster_has() -> None:
+def test_each_node_exports_what_the_cluster_has() -> None:
     node = LonelyNode()
     topic = NewTopic(name="orders", assignments={0: [ME], 1: [ME], 2: [ME]})
     result_of(node.quorum.controller.create_topics([topic], validate_only=False))
@@ -59,9 +59,3 @@ def test_a_controller_exports_what_the_cluster_has() -> None:
     assert found["ottla_cluster_topics"] == ({}, 1)
     assert found["ottla_cluster_partitions"] == ({}, 3)
     assert found["ottla_cluster_offline_partitions"] == ({}, 0)
-
-
-def test_a_node_that_is_only_a_broker_exports_nothing_of_the_cluster() -> None:
-    node = LonelyNode()
-    with patch.object(type(node.broker.settings.config), "has_controller_role", False):
-        assert not any(one.startswith("ottla_cluster") for one in collected(node))

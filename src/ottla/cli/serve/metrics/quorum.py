@@ -1,5 +1,5 @@
-"""The metrics of a node of a KRaft cluster: how it stands in the quorum, and what a controller
-knows of the cluster (Kafka: `ControllerMetadataMetrics`).
+"""The metrics of a node of a KRaft cluster: how it stands in the quorum, and what all nodes know of
+the cluster (Kafka: `ControllerMetadataMetrics`, which only controllers have).
 """
 
 from collections.abc import Iterator
@@ -37,8 +37,7 @@ def collect_quorum(broker: Broker, families: Families) -> Iterator[None]:
             "ottla_quorum_election_latency_seconds", labels, status.election_latency_ms / 1000
         )
     yield
-    if broker.settings.config.has_controller_role:
-        yield from _cluster(broker.image_store.image, families)
+    yield from _cluster(broker.image_store.image, families)
 
 
 def _cluster(image: MetadataImage, families: Families) -> Iterator[None]:
