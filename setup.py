@@ -43,7 +43,7 @@ BROKER = {
     "coordinator/share": "plan",
     "coordinator/transaction": "machine",
     "protocol": "framing headers",
-    "record": "batch layout list_cutting list_packing walk",
+    "record": "batch header_walk layout list_cutting list_packing walk",
     "server/authentication": "authentication",
     "server/dispatching": "dispatch metering request_context request_counts request_log turns",
     "server/handlers": "produce",
@@ -63,7 +63,7 @@ BROKER = {
 
 LOOPS = {
     "client/producing": "accumulator batches partitioners",
-    "record": "list_cutting list_packing walk",
+    "record": "header_walk list_cutting list_packing walk",
     "storage/compaction": "compiled_key_filter",
 }
 """Compiled in an editable install too: install again when one was edited."""

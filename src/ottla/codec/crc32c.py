@@ -23,6 +23,12 @@ def extended_crc32c(buffer: Buffer, checksum: int) -> int:
     return _compute(buffer, checksum)
 
 
+def checksum_function() -> Callable[[Buffer], int]:
+    """What `crc32c` calls, for loops that call it for each of many batches."""
+    _compute(b"")  # which imports it
+    return _compute
+
+
 def _import_and_compute(buffer: Buffer, checksum: int = 0) -> int:
     global _compute
     _compute = _imported()

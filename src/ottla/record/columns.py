@@ -103,7 +103,7 @@ def iter_columns(
     from ottla.record.header_columns import plain_batches
 
     selection = Selection(schema(columns), start_offset, end_offset)
-    plain = plain_batches(buffer)
+    plain = plain_batches(buffer, only_headers=selection.is_of_offsets)
     if plain is None:
         yield from _pieces(selection, selection.batches(buffer), max_rows)
         return
@@ -156,6 +156,10 @@ class Selection:
     schema: Any
     start_offset: int
     end_offset: int
+
+    @property
+    def is_of_offsets(self) -> bool:
+        return bool(self.schema.names == ["offset"])
 
     def batches(self, buffer: Buffer) -> Iterator[Batch]:
         """The data batches in a buffer that may overlap with the range, checked."""
@@ -259,7 +263,7 @@ def _of_plain(batches: "PlainBatches", selection: Selection) -> "pa.RecordBatch"
 
 
 def _are_offsets(headers: "BatchHeaders", selection: Selection) -> bool:
-    return bool(selection.schema.names == ["offset"]) and headers.are_dense
+    return selection.is_of_offsets and headers.are_dense
 
 
 def _offsets(headers: "BatchHeaders", selection: Selection) -> "pa.RecordBatch":

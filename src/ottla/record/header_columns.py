@@ -13,8 +13,15 @@ from numpy.typing import NDArray
 
 from ottla.base.files import Buffer
 from ottla.base.values import dataclass
-from ottla.codec.crc32c import crc32c
-from ottla.record.batch import CODEC_MASK, CONTROL_BIT, LOG_APPEND_TIME_BIT, RecordBatch
+from ottla.codec.crc32c import checksum_function, crc32c
+from ottla.record import header_walk
+from ottla.record.batch import (
+    CODEC_MASK,
+    COMPRESSIONS,
+    CONTROL_BIT,
+    LOG_APPEND_TIME_BIT,
+    RecordBatch,
+)
 from ottla.record.layout import (
     ATTRIBUTES_POSITION,
     BASE_OFFSET,
@@ -28,8 +35,7 @@ Numbers = NDArray[np.int64]
 
 _LENGTH: Final = struct_of("length")
 
-_PLAIN: Final = CODEC_MASK | CONTROL_BIT
-"""The attributes that a batch of uncompressed records has none of."""
+CODEC_COUNT: Final = len(COMPRESSIONS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +76,12 @@ class BatchHeaders:
         """
         return bool((self.last_offset - self.base_offset + 1 == self.record_count).all())
 
+    @property
+    def have_room(self) -> bool:
+        """Whether no batch says that it has more records than offsets, or fewer than none."""
+        room = self.last_offset - self.base_offset + 1
+        return bool(((self.record_count >= 0) & (self.record_count <= room)).all())
+
     def of_each_record(self, values: Any) -> Any:
         """Values of the batches, repeated for their records."""
         return np.repeat(values, self.record_count)
@@ -85,7 +97,9 @@ class BatchHeaders:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlainBatches:
-    """Uncompressed v2 batches with records, one after the other in a buffer, and all sound."""
+    """Uncompressed v2 batches with records, in the order of their offsets in a buffer, and all
+    sound: complete, with the right checksum, and no more records than offsets.
+    """
 
     buffer: memoryview
     start: Numbers
@@ -135,39 +149,90 @@ class PlainBatches:
         )
 
 
-def plain_batches(buffer: Buffer) -> PlainBatches | None:
-    """The batches of a buffer; `None` unless all of them are as `PlainBatches` says.
+def plain_batches(buffer: Buffer, *, only_headers: bool = False) -> PlainBatches | None:
+    """The batches of a buffer that have records, without control batches; `None` unless all of
+    them are as `PlainBatches` says.
 
+    With `only_headers` also batches that are compressed, if a header says as much as the records.
     Whoever gets `None` looks at one batch after the other, and finds what is wrong.
     """
     view = memoryview(buffer)
+    whole = view.obj
+    if header_walk.IS_COMPILED and isinstance(whole, bytes) and len(view):
+        begin = position_in(whole, view)
+        found = _walked(whole, begin, begin + len(view))
+    else:
+        found = _looked_up(view)
+    if found is None:
+        return None
+    found = _only(found, found["attributes"] & CONTROL_BIT == 0)
+    is_in_order = (found["base_offset"][1:] > found["last_offset"][:-1]).all()
+    found = _only(found, found["record_count"] != 0)
+    attributes = found["attributes"]
+    columns = BatchHeaders(
+        base_offset=found["base_offset"],
+        last_offset=found["last_offset"],
+        base_timestamp_ms=found["base_timestamp_ms"],
+        max_timestamp_ms=found["max_timestamp_ms"],
+        has_append_time=attributes & LOG_APPEND_TIME_BIT != 0,
+        record_count=found["record_count"],
+    )
+    codec = attributes & CODEC_MASK
+    is_plain = (
+        is_in_order
+        and columns.have_room
+        and (not codec.any() or (only_headers and columns.are_dense and codec.max() < CODEC_COUNT))
+    )
+    if not is_plain:
+        return None
+    return PlainBatches(buffer=view, start=found["start"], end=found["end"], headers=columns)
+
+
+def _only(found: dict[str, Numbers], rows: NDArray[np.bool_]) -> dict[str, Numbers]:
+    return found if rows.all() else {name: column[rows] for name, column in found.items()}
+
+
+def position_in(whole: bytes, view: memoryview) -> int:
+    """Where a view of bytes begins in them."""
+    here, begin = (np.frombuffer(one, np.uint8).ctypes.data for one in (view, whole))
+    return int(here - begin)
+
+
+def _walked(data: bytes, begin: int, end: int) -> dict[str, Numbers] | None:
+    """The columns of `header_walk` of a span's batches; `None` unless all are whole and sound."""
+    found = np.frombuffer(
+        memoryview(header_walk.find_headers(data, begin, end, checksum_function())), np.int64
+    )
+    if not len(found):
+        return None
+    rows = found.reshape(len(header_walk.COLUMNS), -1)
+    columns = dict(zip(header_walk.COLUMNS, rows, strict=True))
+    if begin:
+        columns["start"], columns["end"] = columns["start"] - begin, columns["end"] - begin
+    return columns
+
+
+def _looked_up(view: memoryview) -> dict[str, Numbers] | None:
+    """As `_walked`, where nothing is compiled."""
     starts = _starts(view)
     if starts is None:
         return None
-    start = np.array(starts[:-1], np.int64)
-    end = np.array(starts[1:], np.int64)
     headers = b"".join([view[one : one + HEADER_SIZE] for one in starts[:-1]])
     found = np.frombuffer(headers, _header_type())
-    base, count = found["base_offset"], found["record_count"].astype(np.int64)
-    last = base + found["last_offset_delta"]
-    is_plain = (
-        (found["magic"] == 2).all()
-        and not (found["attributes"] & _PLAIN).any()
-        and (found["last_offset_delta"] >= 0).all()
-        and ((count > 0) & (count <= last - base + 1)).all()
-        and (base[1:] > last[:-1]).all()
-    )
-    if not is_plain or _checksums(view, starts) != found["crc"].tolist():
+    is_sound = (found["magic"] == 2).all() and (found["last_offset_delta"] >= 0).all()
+    if not is_sound or _checksums(view, starts) != found["crc"].tolist():
         return None
-    columns = BatchHeaders(
-        base_offset=base.astype(np.int64),
-        last_offset=last.astype(np.int64),
-        base_timestamp_ms=found["base_timestamp"].astype(np.int64),
-        max_timestamp_ms=found["max_timestamp"].astype(np.int64),
-        has_append_time=(found["attributes"] & LOG_APPEND_TIME_BIT) != 0,
-        record_count=count,
-    )
-    return PlainBatches(buffer=view, start=start, end=end, headers=columns)
+    base = found["base_offset"].astype(np.int64)
+    return {
+        "start": np.array(starts[:-1], np.int64),
+        "end": np.array(starts[1:], np.int64),
+        "base_offset": base,
+        "last_offset": base + found["last_offset_delta"],
+        "base_timestamp_ms": found["base_timestamp"].astype(np.int64),
+        "max_timestamp_ms": found["max_timestamp"].astype(np.int64),
+        "attributes": found["attributes"].astype(np.int64),
+        "record_count": found["record_count"].astype(np.int64),
+    }
 
 
 def _starts(view: memoryview) -> list[int] | None:

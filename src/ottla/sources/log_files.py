@@ -188,6 +188,8 @@ class LogFiles:
                 offset = group[-1].next_offset
                 for region in group if is_noted else ():
                     notes.take(region.data)
+                    del region
+                del group
         except ApiError as error:
             again = self._log(split.place)
             _check_same_topic(split, again)

@@ -16,6 +16,7 @@ from typing import Final
 from ottla.base.errors import CorruptionError
 from ottla.base.files import Buffer
 from ottla.base.values import dataclass
+from ottla.record import header_walk
 from ottla.record.batch import MIN_LEGACY_SIZE, Batch, InvalidBatchError, batch_at, iter_batches
 from ottla.record.layout import (
     HEADER_SIZE,
@@ -251,7 +252,13 @@ def _usual_size(chunk: memoryview, span: Span) -> int:
     end. Of all others `whole_batches` says what they are, in more steps.
     """
     start, end, due = 0, len(chunk), span.due_offset
-    until = min(span.until_offset, span.limit) if due == span.next_offset else due
+    until = min(span.until_offset, span.limit, MAX_OFFSET) if due == span.next_offset else due
+    if due >= until:
+        return 0
+    whole = chunk.obj
+    if header_walk.IS_COMPILED and isinstance(whole, bytes) and len(whole) == end:
+        start, due = header_walk.following(whole, due, until)
+        end = start  # Nothing is left for the loop below, which comes to the same.
     unpack = PLACE.unpack_from
     while start + HEADER_SIZE <= end:
         offset, length, magic, delta = unpack(chunk, start)

@@ -1,12 +1,14 @@
 """The walk over batches: what it finds, where it ends, and what its checks refuse."""
 
 from collections.abc import Callable
+from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.base.errors import CorruptionError
+from ottla.record import header_walk
 from ottla.record.batch import Batch, RecordBatch
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.legacy import build_message
@@ -154,3 +156,52 @@ def test_gaps_and_messages_of_old_formats_ascend() -> None:
     found = [one.last_offset for _, one in scan.headers(log, checks=(ascending,))]
     assert found == [5, 6, 9, 11]
     assert ascending.next_offset == 12
+
+
+def whole(chunk: memoryview, bounds: tuple[int, int, int | None]) -> object:
+    """What `whole_batches` finds in a chunk, with the gaps that it tells of."""
+    base_offset, until_offset, limit = bounds
+    span, gaps = scan.Span(base_offset, until_offset, limit), list[object]()
+    span.on_gap = lambda *gap: gaps.append(gap)
+    try:
+        found: object = scan.whole_batches(log_of(bytes(chunk)), chunk, 0, span)
+    except CorruptionError as error:
+        found = str(error)
+    return found, gaps, span.next_offset, span.due_offset
+
+
+@pytest.mark.skipif(not header_walk.IS_COMPILED, reason="compares compiled code with its source")
+@given(
+    logs(),
+    st.tuples(st.integers(0, 4), st.integers(0, 60), st.none() | st.integers(0, 60)),
+    st.none() | st.tuples(st.integers(0, 1 << 20), st.integers(1, 255)),
+    st.integers(0, 80),
+)
+def test_whole_batches_are_the_same_in_compiled_code(
+    entries: list[Entry],
+    bounds: tuple[int, int, int | None],
+    damage: tuple[int, int] | None,
+    cut: int,
+) -> None:
+    content = bytearray(b"".join(one for one, _ in entries))
+    if damage is not None:
+        # Headers are small beside values, so half of all damage is to the first of them.
+        position = damage[0] % (len(content) if damage[0] % 2 else 61)
+        content[position % len(content)] ^= damage[1]
+    chunk = memoryview(bytes(content[: len(content) - cut]))
+    found = whole(chunk, bounds)
+    with mock.patch.object(header_walk, "IS_COMPILED", False):
+        assert whole(chunk, bounds) == found
+
+
+@pytest.mark.parametrize("is_compiled", {header_walk.IS_COMPILED, False})
+def test_batches_at_the_end_of_all_offsets_are_read_and_those_after_it_named(
+    is_compiled: bool,
+) -> None:
+    last = 2**63 - 1
+    content, _ = batch(last - 1, 2, 0)
+    with mock.patch.object(header_walk, "IS_COMPILED", is_compiled):
+        found = whole(memoryview(content), (last - 1, 2**63, None))
+        after = whole(memoryview(content), (2**63, 2**63, None))
+    assert f"last_offset={last}" in str(found)
+    assert "is out of place" in str(after)

@@ -73,6 +73,7 @@ class BatchReader:
                 ):
                     yield region
                     cursor.offset = region.next_offset
+                    del region
             except CorruptionError as error:
                 cursor.is_replaced = listed.list_again()
                 if not cursor.is_replaced and isinstance(error, LostOffsetsError):

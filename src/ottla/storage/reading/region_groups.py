@@ -35,6 +35,7 @@ def region_groups(regions: Iterable[R]) -> Iterator[list[R]]:
                 group, size = [], 0
             group.append(region)
             size += len(region.data)
+            del region  # nothing here keeps its memory, which the next one may use then
             if size >= limit:
                 yield group  # at once: the next region may be long in coming
                 limit = min(GROUP_SIZE, max(2 * limit, size))

@@ -124,7 +124,9 @@ class SegmentReader(SegmentView):
 
         `size` is REGION_SIZE by default. Raises `CorruptionError` unless headers are in order and
         before `limit` up to `until_offset` or the end of the file; CRCs are not checked. `on_gap`
-        is called with the path, the position and the offsets of each gap before a batch.
+        is called with the path, the position and the offsets of each gap before a batch. Whoever
+        lets go of a region before asking for the next one has it read to the same memory, which is
+        then in the processor's cache.
         """
         position = self._first_position(from_offset) if from_offset < until_offset else None
         wanted = least = size or REGION_SIZE
@@ -138,8 +140,11 @@ class SegmentReader(SegmentView):
                 raise CorruptionError(self.log.path, position, "the file was truncated meanwhile")
             whole = scan.whole_batches(self.log, chunk, position, span)
             if whole.size:
-                data = chunk[: whole.size]
-                yield Region(self.log.path, position, data, whole.last_offset + 1)
+                data, chunk = chunk[: whole.size], memoryview(b"")
+                region = Region(self.log.path, position, data, whole.last_offset + 1)
+                del data
+                yield region
+                del region  # nothing here keeps its memory
                 position += whole.size
             if whole.next_size is None:
                 return
