@@ -8,7 +8,7 @@ served meanwhile: access rules first, then settings, then the replicas. Kafka's 
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Final, Protocol
 
@@ -123,6 +123,7 @@ class ImageFollower:
         if self._hosts and self._is_first:
             self._put_strays_aside()
             self._confirm_topics()
+            self._hold_back()
             self._assume(_all_partitions(image))
         elif self._hosts:
             self._follow_topics(changes)
@@ -240,6 +241,7 @@ class ImageFollower:
                 orders[place] = self._order(partition)
             else:
                 awaited.pop(place, None)
+                self._replicas.let_go(place)
         if orders:
             self._replicas.make_logs(self._orders(orders))
         for part in parts_in_turns(orders, MAX_PARTITIONS):
@@ -250,6 +252,27 @@ class ImageFollower:
             self._complain(_waiting_line(awaited))
         elif earlier and not awaited:
             self._complain("no partition waits to be made here any more")
+
+    def _hold_back(self) -> None:
+        """A log that nobody has told the controller of may be in a directory that is offline, and
+        is not made anew in another one: it would be empty, and might lead. What comes to this
+        broker later has no log yet. Kafka makes it.
+        """
+        if self._broker.directories.is_complete:
+            return
+        held: dict[TopicPartition, Uuid] = turn_dict()
+        for place in in_turns(_all_partitions(self._image)):
+            topic, here = self._image.topics[place.topic], self._broker.topics.find(place.topic)
+            partition = topic.partitions[place.partition]
+            if self._broker.node_id not in partition.replicas:
+                continue
+            is_unknown = directory_of(partition, self._broker.node_id) in (UNASSIGNED, MIGRATING)
+            is_here = here is not None and place.partition in here.known_indexes
+            if is_unknown and not is_here:
+                held[place] = topic.topic_id
+        self._replicas.hold(held)
+        if held:
+            self._complain(_held_line(held))
 
     def _order(self, partition: PartitionImage) -> PartitionOrder:
         return PartitionOrder(
@@ -310,6 +333,16 @@ def _waiting_line(awaited: Mapping[TopicPartition, str]) -> str:
     (topic, index), reason = next(iter(awaited.items()))
     others = f" and {len(awaited) - 1} more" if len(awaited) > 1 else ""
     return f"{topic}-{index}{others} cannot be made here yet, and clients wait: {reason}"
+
+
+def _held_line(held: Collection[TopicPartition]) -> str:
+    topic, index = next(iter(held))
+    others = f" and {len(held) - 1} more" if len(held) > 1 else ""
+    return (
+        f"{topic}-{index}{others} may have a log in a log directory that is offline, and get no "
+        "other one: they wait for it, and other replicas that are in sync lead them; mend the "
+        "directory, or take it out of log.dirs if it is lost, and restart the broker"
+    )
 
 
 def _all_partitions(image: MetadataImage) -> Iterator[TopicPartition]:

@@ -304,6 +304,20 @@ class Replicas:
         """
         return self._hosting.awaited
 
+    def hold(self, held: dict[TopicPartition, Uuid]) -> None:
+        """Has no log made of partitions of topics with these ids: it may be in a directory that is
+        offline.
+        """
+        self._hosting.held = held
+
+    def let_go(self, place: TopicPartition) -> None:
+        """A partition has no replica here any more; another one may be made later."""
+        self._hosting.held.pop(place, None)
+
+    def why_not_here(self, place: TopicPartition, topic_id: Uuid) -> str | None:
+        """Why a replica has no log that can be used, until a person has seen to it."""
+        return self._hosting.why_not_here(place, topic_id)
+
     def make_logs(self, order: LeaderAndIsr) -> None:
         """Creates the logs that an order needs, in turns, so that `apply` finds them, but for those
         that are `awaited` then.

@@ -6,6 +6,7 @@ The controller decides which; `TopicStore` has the topics of a single broker. Ka
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ShortageError, StorageError
@@ -20,6 +21,8 @@ from ottla.broker.topics.topics import Topic
 from ottla.metadata.deciding.topic_rules import check_name
 from ottla.metadata.image import NO_PARTITION, TopicImage
 from ottla.storage.directory.log_directory import LogDirectory
+
+MAY_BE_OFFLINE: Final = "its log may be in a log directory that is offline"
 
 
 class Hosting:
@@ -37,6 +40,10 @@ class Hosting:
         """Directories in which the names of stopped partitions are not durable yet."""
         self.awaited: dict[TopicPartition, str] = {}
         """Partitions that could not be made for lack of descriptors or memory, and why."""
+        self.held: dict[TopicPartition, Uuid] = {}
+        """Partitions of topics with these ids whose logs may be in a directory that was offline at
+        the start, though nobody has said so: none is made in another one.
+        """
 
     def host(self, key: TopicPartition, topic_id: Uuid, overrides: Mapping[str, str]) -> Partition:
         """Returns the partition; creates it, and its topic, durably if they are missing.
@@ -149,12 +156,30 @@ class Hosting:
         check_name(key.topic)
         if key.partition < 0:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-        self._logs.check_nothing_in_the_way(key.topic, range(key.partition, key.partition + 1))
+        reason = self._why_refused(key, topic_id)
+        if reason is not None:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
         if topic is None:
             return self._host_topic(key, topic_id, overrides)
         if key.partition >= topic.partition_count:
             topic.partition_count = key.partition + 1
         return topic
+
+    def _why_refused(self, key: TopicPartition, topic_id: Uuid) -> str | None:
+        if key in self.held and self.held[key] == topic_id:
+            return MAY_BE_OFFLINE
+        return self._logs.refused.get(key)
+
+    def why_not_here(self, key: TopicPartition, topic_id: Uuid) -> str | None:
+        """Why a partition that belongs here has no log that can be used, if a person must see to
+        it: it is damaged or lost, or may be in a directory that is offline.
+        """
+        topic = self._topics.find(key.topic)
+        if topic is not None and key.partition in topic.partitions:
+            return None
+        is_it = topic is not None and topic_id == topic.topic_id
+        reason = topic.offline_indexes.get(key.partition) if topic is not None and is_it else None
+        return reason or self._why_refused(key, topic_id)
 
     def _host_topic(
         self, key: TopicPartition, topic_id: Uuid, overrides: Mapping[str, str]

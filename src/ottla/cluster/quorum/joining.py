@@ -388,7 +388,7 @@ class QuorumBroker:
         )
 
     def _places_of(self, broker: Broker, replicas: Replicas) -> ReplicaPlaces:
-        places = ReplicaPlaces(broker)
+        places = ReplicaPlaces(broker, replicas.why_not_here)
         replicas.followed = places.followed
         broker.log_jobs.moves.moved = places.moved
         return places

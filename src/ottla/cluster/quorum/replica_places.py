@@ -4,7 +4,7 @@ Used under the broker's lock. A move is told after it, where Kafka tells it befo
 counterparts: `AssignmentsManager`, `ReplicaAlterLogDirsThread.PromotionState`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 from ottla.base.ids import Uuid
@@ -13,8 +13,8 @@ from ottla.broker.metadata.image_store import ImageStore
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topics import Topics
 from ottla.cluster.quorum.directory_reports import Replica
-from ottla.metadata.directories import LOST, directory_of
-from ottla.metadata.image import FIRST_WITH_DIRECTORIES
+from ottla.metadata.directories import LOST, directory_of, is_online
+from ottla.metadata.image import FIRST_WITH_DIRECTORIES, TopicImage
 
 LOOKED_AT_ONCE: Final = 500
 """Replicas that are looked at under the lock: about a millisecond."""
@@ -30,10 +30,17 @@ class PlacedBroker(Protocol):
 
 
 class ReplicaPlaces:
-    """Is told of what images change, and of moves between the broker's directories."""
+    """Is told of what images change, and of moves between the broker's directories.
 
-    def __init__(self, broker: PlacedBroker) -> None:
+    A replica without a log that can be used is told as lost, so that another one leads: Kafka takes
+    the whole directory of a damaged log offline. `why_not_here` returns the reason if there is one.
+    """
+
+    def __init__(
+        self, broker: PlacedBroker, why_not_here: Callable[[TopicPartition, Uuid], str | None]
+    ) -> None:
         self._broker = broker
+        self._why_not_here = why_not_here
         self._to_look_at: dict[TopicPartition, None] = {}
 
     def __bool__(self) -> bool:
@@ -58,9 +65,14 @@ class ReplicaPlaces:
         for place in list(self._to_look_at)[:LOOKED_AT_ONCE]:
             del self._to_look_at[place]
             known, topic = image.topics.get(place.topic), topics.find(place.topic)
-            if known is None or topic is None or place.partition not in known.partitions:
+            if known is None or place.partition not in known.partitions:
                 continue
             replica = known.topic_id, place.partition
+            if self._is_lost(place, known):
+                found[replica] = LOST
+                continue
+            if topic is None:
+                continue
             if known.topic_id != topic.topic_id:
                 # An earlier one, which is deleted next unless its directory has failed: then no
                 # log of that name can be made before the next start.
@@ -75,3 +87,14 @@ class ReplicaPlaces:
             assigned = directory_of(known.partitions[place.partition], self._broker.node_id)
             found[replica] = None if directory_id == assigned else directory_id
         return found
+
+    def _is_lost(self, place: TopicPartition, known: TopicImage) -> bool:
+        """Whether the metadata takes a replica for one that can be led, and it cannot."""
+        own_id, partition = self._broker.node_id, known.partitions[place.partition]
+        if own_id not in partition.replicas:
+            return False
+        registered = self._broker.image_store.image.brokers.get(own_id)
+        is_taken_for_sound = registered is not None and is_online(
+            registered, directory_of(partition, own_id)
+        )
+        return is_taken_for_sound and self._why_not_here(place, known.topic_id) is not None

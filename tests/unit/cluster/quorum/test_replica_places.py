@@ -1,6 +1,9 @@
 """The controller hears of replicas that are in another directory than the metadata says."""
 
 import errno
+from itertools import permutations
+
+import pytest
 
 from ottla.base.partitions import TopicPartition
 from ottla.cluster.quorum.directory_reports import DirectoryReports
@@ -9,6 +12,7 @@ from ottla.controller.requests import LeaderAndIsr
 from ottla.metadata.directories import LOST
 from ottla.metadata.image import METADATA_VERSION
 from ottla.metadata.records import FeatureLevelRecord
+from ottla.testing import FakeFileSystem
 from tests.support.brokers import at, disk, id_of
 from tests.support.scripted_images import ME, OTHER, FollowingMember, ScriptedImages
 
@@ -17,10 +21,14 @@ TOPIC = 70
 
 def placed() -> tuple[FollowingMember, ReplicaPlaces]:
     member = FollowingMember(disk("/a", "/b"), "/a", "/b")
-    places = ReplicaPlaces(member.broker)
+    return member, places_of(member)
+
+
+def places_of(member: FollowingMember) -> ReplicaPlaces:
+    places = ReplicaPlaces(member.broker, member.replicas.why_not_here)
     member.replicas.followed = places.followed
     member.broker.log_jobs.moves.moved = places.moved
-    return member, places
+    return places
 
 
 def test_replicas_that_nobody_has_assigned_are_reported_once() -> None:
@@ -130,3 +138,113 @@ def test_replicas_wait_until_the_metadata_has_directories_and_deleted_ones_are_f
     member.show(images.delete(TOPIC + 1))
     assert list(places.take_places()) == [(id_of(TOPIC), 0)]
     assert TopicPartition("t", 0) in member.replicas.manager.partitions
+
+
+# A log that is not at hand
+
+
+def hide(files: FakeFileSystem, directory: str) -> None:
+    """Reading it is an error of the system from now on."""
+    files.rename(f"{directory}/meta.properties", f"{directory}/hidden.tmp")
+    files.make_directory(f"{directory}/meta.properties")
+
+
+def bring_back(files: FakeFileSystem, directory: str) -> None:
+    files.remove_directory(f"{directory}/meta.properties")
+    files.rename(f"{directory}/hidden.tmp", f"{directory}/meta.properties")
+
+
+TOLD, CREATED, LED, MOVED, DELETED = range(5)
+
+
+@pytest.mark.parametrize(
+    "events", [*permutations(range(5), 2), (), (TOLD, MOVED, LED), (LED, TOLD, CREATED)]
+)
+def test_no_log_is_made_beside_one_in_a_directory_that_was_offline_at_the_start(
+    events: tuple[int, ...],
+) -> None:
+    """Whatever follows: the controller is told that it is lost, and it is there again later."""
+    files, images = disk("/a", "/b"), ScriptedImages(ME, OTHER)
+    first = FollowingMember(files, "/a", "/b")
+    first.show(images.create("t", TOPIC, (ME, OTHER)))
+    path = first.broker.topics.get("t").partition(0).directory.path
+    first.broker.close()
+    hide(files, path)
+    member = FollowingMember(files, "/a", "/b")
+    places = places_of(member)
+    member.show(images.image)
+    is_there = True
+    for event in events:
+        match event:
+            case 0:
+                assert places.take_places().get((id_of(TOPIC), 0)) in (LOST, None)
+                if is_there:
+                    images.change(TOPIC, directories=[LOST, id_of(0)], isr=[OTHER], leader=OTHER)
+            case 1:
+                images.create("u", TOPIC + 1, (ME,))
+            case 2 if is_there:
+                images.change(TOPIC, leader=ME, isr=[ME])
+            case 3 if is_there:
+                images.change(TOPIC, isr=[ME, OTHER])
+            case 4:
+                images.delete(TOPIC)
+                is_there = False
+        member.show(images.image)
+        topic = member.broker.topics.find("t")
+        assert topic is None or 0 not in topic.partitions
+        assert TopicPartition("t", 0) not in member.roles()
+    if CREATED in events:
+        assert TopicPartition("u", 0) in member.roles(), "what is new has no log there"
+    assert len(member.complaints) == 1
+    assert "t-0 may have a log in a log directory that is offline" in member.complaints[0]
+    member.broker.close()
+
+    bring_back(files, path)
+    again = FollowingMember(files, "/a", "/b")
+    again.show(images.image)
+    topic = again.broker.topics.find("t")
+    if is_there:
+        assert topic is not None
+        assert topic.partition(0).directory.path == path
+
+
+def test_a_replica_that_may_be_in_an_offline_directory_is_told_as_lost_once() -> None:
+    files, images = disk("/a", "/b"), ScriptedImages(ME, OTHER)
+    first = FollowingMember(files, "/a", "/b")
+    first.show(images.create("t", TOPIC, (ME, OTHER)))
+    path = first.broker.topics.get("t").partition(0).directory.path
+    first.broker.close()
+    hide(files, path)
+    member = FollowingMember(files, "/a", "/b")
+    places = places_of(member)
+    member.show(images.image)
+    assert places.take_places() == {(id_of(TOPIC), 0): LOST}
+    member.show(images.change(TOPIC, directories=[LOST, id_of(0)], isr=[OTHER], leader=OTHER))
+    assert not places.take_places().get((id_of(TOPIC), 0))
+
+
+def test_a_replica_whose_log_is_refused_at_a_start_is_told_as_lost_until_it_is_mended() -> None:
+    files, images = disk("/a"), ScriptedImages(ME, OTHER)
+    first = FollowingMember(files, "/a")
+    first.show(images.create("t", TOPIC, (ME, OTHER), (ME, OTHER)))
+    (directory,) = first.broker.directories
+    assert directory.directory_id is not None
+    sides = [directory.directory_id, id_of(0)]
+    for index in (0, 1):
+        first.show(images.change(TOPIC, index, directories=sides))
+    first.broker.close()
+    files.rename("/a/t-0", "/a/elsewhere")
+    member = FollowingMember(files, "/a")
+    places = places_of(member)
+    member.show(images.image)
+    assert list(member.roles()) == [TopicPartition("t", 1)]
+    assert places.take_places() == {(id_of(TOPIC), 0): LOST, (id_of(TOPIC), 1): None}
+    member.show(images.change(TOPIC, directories=[LOST, id_of(0)], isr=[OTHER], leader=OTHER))
+    assert places.take_places() == {}
+    member.broker.close()
+
+    files.rename("/a/elsewhere", "/a/t-0")
+    again = FollowingMember(files, "/a")
+    places = places_of(again)
+    again.show(images.image)
+    assert places.take_places()[id_of(TOPIC), 0] == directory.directory_id
