@@ -230,6 +230,16 @@ def test_a_loss_ends_the_query_with_its_exact_offsets(
     assert stream.run(failOnDataLoss="false") == 15
 
 
+def test_a_mistake_that_a_stream_alone_has_is_told(
+    local_session: LocalSession, served: tuple[ottla.Log, str], tmp_path: Path
+) -> None:
+    address = served[1]
+    mistakes = {"kafka.bootstrap.servers": address, "endingOffsets": "latest"}
+    with pytest.raises(Exception, match="a stream has no end: leave out option end") as raised:
+        Stream(local_session, tmp_path, **mistakes).run()
+    assert "Traceback" not in str(raised.value)
+
+
 def more(count: int) -> Any:
     from ottla.record.builder import RecordBatchBuilder
 

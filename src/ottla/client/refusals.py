@@ -58,7 +58,8 @@ class RefusedError(RefusalError):
 
     def __init__(self, what: str, error: ApiError) -> None:
         fix = FIXES.get(error.code)
-        reason = f"{error.code.name}: {error.message}"
+        # Some messages begin with what they are about.
+        reason = f"{error.code.name}: {error.message.removeprefix(f'{what}: ')}"
         if fix:
             reason = f"{reason.removesuffix('.')}; {fix}"
         super().__init__(f"{what}: {reason}")

@@ -24,7 +24,7 @@ from ottla.sources.topic_choice import TopicChoice
 from ottla.storage.findings import Finding
 from ottla.storage.index.transaction_index import AbortedTransaction
 from ottla.storage.reading.index_marks import index_marks
-from ottla.storage.reading.locating import locate
+from ottla.storage.reading.locating import locate, locate_partition
 from ottla.storage.reading.opening import TierPlace, open_directories
 from ottla.storage.reading.overtaking import ask_log
 from ottla.storage.reading.read_only_directory import LostPartitionError, ReadOnlyLogDirectory
@@ -241,7 +241,13 @@ class LogFiles:
         return OffsetsGoneError(place, wanted.from_offset, self._log(place).log_start_offset)
 
     def _places(self) -> dict[TopicPartition, ReadOnlyLogDirectory]:
-        """The chosen partitions that exist, with their directories."""
+        """The chosen partitions that exist or are lost, with their directories."""
+        if self._choice.assigned:
+            asked = {
+                place: locate_partition(self._directories, *place)
+                for place in self._choice.assigned
+            }
+            return {place: directory for place, directory in asked.items() if directory is not None}
         located = locate(
             self._directories, lambda *place: self._choice.takes(TopicPartition(*place))
         )
@@ -254,8 +260,14 @@ class LogFiles:
     def _check_there(self, there: Mapping[TopicPartition, ReadOnlyLogDirectory]) -> None:
         topics = {place.topic for place in there}
         for topic in self._choice.named or ():
-            if topic not in topics:
+            if topic not in topics and not self._has_others(topic):
                 raise self._unknown(TopicPartition(topic, 0))
+
+    def _has_others(self, topic: str) -> bool:
+        """Whether the topic has only partitions that are not assigned."""
+        return bool(self._choice.assigned) and any(
+            topic in one.topics() for one in self._directories
+        )
 
     def _holds(self, place: TopicPartition) -> bool:
         return any(directory.holds(*place) for directory in self._directories)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
-from ottla.base.errors import UserError
+from ottla.base.errors import OttlaError, UserError
 from ottla.sources.opening import open_log
 from ottla.sources.options import ReadOptions
 from ottla.sources.pruning import Condition, prune, read_filters
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from ottla.spark.sink.writer import OttlaStreamWriter, OttlaWriter
-    from ottla.spark.stream import OttlaStreamReader
+    from ottla.spark.stream import OttlaStreamReader, RefusedStreamReader
 
 NO_TABLE = (
     "Spark does not pass the options of CREATE TABLE to a source; CREATE TEMP VIEW orders USING "
@@ -67,13 +67,18 @@ class OttlaSource(DataSource):  # type: ignore[misc]
         kind = FilteringReader if _takes_filters() else OttlaReader
         return kind(batch_options(self.options), schema)
 
-    @plain_errors()
-    def streamReader(self, schema: "StructType") -> "OttlaStreamReader":  # noqa: N802
-        from ottla.spark.stream import OttlaStreamReader
+    def streamReader(  # noqa: N802
+        self, schema: "StructType"
+    ) -> "OttlaStreamReader | RefusedStreamReader":
+        from ottla.spark.stream import OttlaStreamReader, RefusedStreamReader
 
         quieten()
         warn_if_slow()
-        return OttlaStreamReader(stream_options(self.options), schema)
+        try:
+            return OttlaStreamReader(stream_options(self.options), schema)
+        except OttlaError as error:
+            # Spark stops the reader that it then lacks, and tells of that fault of its own alone.
+            return RefusedStreamReader(error)
 
     @plain_errors()
     def writer(self, schema: "StructType", overwrite: bool) -> "OttlaWriter":

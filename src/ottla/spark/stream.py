@@ -12,7 +12,7 @@ last one.
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -24,7 +24,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from ottla.base.clock import Clock, SystemClock
-from ottla.base.errors import UserError
+from ottla.base.errors import OttlaError, UserError
 from ottla.base.partitions import TopicPartition
 from ottla.sources.log_source import LogPartition, LogSource
 from ottla.sources.opening import open_client, open_log
@@ -224,3 +224,35 @@ class OttlaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  #
             logger.warning("%s; the commit is retried at the next look", error)
         else:
             self._committed = reached
+
+
+class RefusedStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """The reader of a query that cannot be: raises what is wrong when it is asked for offsets."""
+
+    def __init__(self, error: OttlaError) -> None:
+        self._error = error
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        self._refuse()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        self._refuse()
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._refuse()
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        self._refuse()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[SplitPartition]:
+        self._refuse()
+
+    def read(self, partition: InputPartition) -> "Iterator[pa.RecordBatch]":
+        self._refuse()
+
+    def stop(self) -> None:
+        """Does nothing, as there is nothing."""
+
+    @plain_errors()
+    def _refuse(self) -> NoReturn:
+        raise self._error

@@ -2,6 +2,7 @@
 
 import pickle
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from ottla.sources.splits import SplitOptions
 from ottla.sources.topic_choice import TopicChoice
 from ottla.storage.files.filenames import INTEGRITY, METADATA_MARK
 from ottla.storage.log.producer_state import AppendOrigin
-from ottla.storage.reading.read_only_directory import open_for_reading
+from ottla.storage.reading.read_only_directory import LostPartitionError, open_for_reading
 
 pytest.importorskip("pyarrow")
 
@@ -331,3 +332,24 @@ def test_a_roll_up_tells_of_the_batches_that_were_read_and_then_of_the_log(tmp_p
     for path in tmp_path.glob("orders-0/*.away"):
         path.rename(path.with_suffix(".log"))
     assert noting.roll_up(place, whole) == expected
+
+
+def test_assigned_partitions_that_a_topic_lacks_are_left_out_and_lost_ones_are_not(
+    tmp_path: Path,
+) -> None:
+    filled(tmp_path, batch_count=1, partitions=3)
+
+    def assigned(topic: str, *numbers: int) -> list[int]:
+        places = tuple(TopicPartition(topic, number) for number in numbers)
+        found = LogFiles([str(tmp_path)], TopicChoice(assigned=places)).partitions()
+        return [one.place.partition for one in found]
+
+    assert assigned("orders", 9) == []
+    assert assigned("orders", 2, 9, 0) == [0, 2]
+    with pytest.raises(UserError, match="has no topic nothing; it has orders"):
+        assigned("nothing", 0)
+    shutil.rmtree(tmp_path / "orders-1")
+    assert assigned("orders", 0) == [0]
+    for numbers in ((1,), (0, 1)):
+        with pytest.raises(LostPartitionError, match="orders-1 is not there"):
+            assigned("orders", *numbers)

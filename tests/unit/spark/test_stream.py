@@ -20,6 +20,7 @@ from ottla.testing.clock import FakeClock
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark")
 
+from ottla.spark.source import OttlaSource
 from ottla.spark.stream import OttlaStreamReader
 
 Offset = dict[str, Any]
@@ -386,3 +387,19 @@ def test_a_mistake_ends_the_query_before_its_first_batch(source: str, log: ottla
         Query(source, subscribe="sales").batch()
     with pytest.raises(UserError, match="leave out option endingOffsets"):
         Query(source, endingOffsets="latest")
+
+
+def test_a_mistake_is_told_when_spark_asks_for_offsets_and_not_before(source: str) -> None:
+    """Spark would tell that it has no reader instead of why."""
+    options = {**source_options(source), "subscribe": "orders", "endingOffsets": "latest"}
+    reader = OttlaSource(options).streamReader(schema())
+    for ask in (
+        reader.initialOffset,
+        reader.getDefaultReadLimit,
+        reader.prepareForTriggerAvailableNow,
+        lambda: reader.latestOffset({}, reader.getDefaultReadLimit()),
+        lambda: reader.partitions({}, {}),
+    ):
+        with pytest.raises(UserError, match="leave out option endingOffsets"):
+            ask()
+    reader.stop()

@@ -135,7 +135,8 @@ def _check_named(topic: str, numbers: "NDArray[np.int64]", count: int) -> None:
     for number in (numbers.min(initial=0), numbers.max(initial=0)):
         if not 0 <= number < count:
             raise UserError(
-                f"a row's column partition is {number}, but {topic} has partitions 0 to {count - 1}"
+                f"a row's column partition is {number}, but {topic} has partitions 0 to "
+                f"{count - 1}; add partitions, or drop the column for keys to decide"
             )
 
 
