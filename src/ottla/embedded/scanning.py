@@ -7,7 +7,7 @@ from functools import partial
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.base.errors import CorruptionError
+from ottla.base.errors import CorruptionError, UserError
 from ottla.base.extras import needed_for
 from ottla.base.files import Buffer
 from ottla.base.partitions import TopicPartition
@@ -33,7 +33,8 @@ READ_SIZE = 1024 * 1024
 MOMENT_S = 0.5
 """How long a thread waits for records at most before it returns."""
 
-COLUMNS = ("partition", "offset", "timestamp_ms", "key", "value", "headers")
+PARTITION = "partition"
+COLUMNS = (PARTITION, "offset", "timestamp_ms", "key", "value", "headers")
 
 
 class TopicRecord(NamedTuple):
@@ -140,21 +141,31 @@ class Scan:
             for region in self._regions(partition):
                 yield from records_of(region, TopicPartition(self._topic, partition))
 
-    def batches(self) -> "Iterator[pa.RecordBatch]":
-        """Arrow record batches with the columns `COLUMNS`, as they are read.
+    def batches(self, columns: Sequence[str] | None = None) -> "Iterator[pa.RecordBatch]":
+        """Arrow record batches with the columns `COLUMNS`, or some of them, as they are read.
+
+        What is not asked for is not built. Raises `UserError` for a column that does not exist.
 
         >>> [batch.num_rows for batch in log.scan("orders").batches()]
         [3, 1]
+        >>> [batch.to_pydict() for batch in log.scan("orders").batches(["offset"])]
+        [{'offset': [0, 1, 2]}, {'offset': [0]}]
         """
-        schema = self.schema
+        return self._batches(_schema(columns))
+
+    def _batches(self, schema: "pa.Schema") -> "Iterator[pa.RecordBatch]":
         import pyarrow as pa
 
+        # The rows of a batch are counted by one of its columns.
+        names = [one for one in schema.names if one != PARTITION] or ["offset"]
         for partition in self.spans:
             number = pa.scalar(partition, pa.int32())
             for group in region_groups(self._regions(partition)):
-                for one in _columns_of(group):
-                    column = pa.repeat(number, one.num_rows)
-                    yield pa.RecordBatch.from_arrays([column, *one.columns], schema=schema)
+                for one in _columns_of(group, names):
+                    there = dict(zip(names, one.columns, strict=True))
+                    there[PARTITION] = pa.repeat(number, one.num_rows)
+                    wanted = [there[name] for name in schema.names]
+                    yield pa.RecordBatch.from_arrays(wanted, schema=schema)
 
     @property
     def schema(self) -> "pa.Schema":
@@ -163,35 +174,31 @@ class Scan:
         >>> log.scan("orders").schema.names
         ['partition', 'offset', 'timestamp_ms', 'key', 'value', 'headers']
         """
-        with needed_for("a scan by columns"):
-            import pyarrow as pa
+        return _schema(None)
 
-        from ottla.record.columns import schema
-
-        partition = pa.field("partition", pa.int32(), nullable=False)
-        return pa.schema([partition, *schema(COLUMNS[1:])])
-
-    def to_arrow(self) -> "pa.Table":
-        """An Arrow table.
+    def to_arrow(self, columns: Sequence[str] | None = None) -> "pa.Table":
+        """An Arrow table of all columns, or of some, as `batches()` has them.
 
         >>> log.scan("orders").to_arrow().num_rows
         4
+        >>> log.scan("orders").to_arrow(columns=["partition", "offset"]).column_names
+        ['partition', 'offset']
         """
-        schema = self.schema
+        schema = _schema(columns)
         import pyarrow as pa
 
-        return pa.Table.from_batches(self.batches(), schema)
+        return pa.Table.from_batches(self._batches(schema), schema)
 
-    def to_pandas(self) -> "pandas.DataFrame":
-        """A pandas `DataFrame`.
+    def to_pandas(self, columns: Sequence[str] | None = None) -> "pandas.DataFrame":
+        """A pandas `DataFrame` of all columns, or of some.
 
         >>> log.scan("orders").to_pandas()["value"].tolist()
         [b'tea', b'coffee', b'cake', b'milk']
         """
-        return self.to_arrow().to_pandas()
+        return self.to_arrow(columns).to_pandas()
 
-    def to_polars(self) -> "polars.DataFrame":
-        """A polars `DataFrame`.
+    def to_polars(self, columns: Sequence[str] | None = None) -> "polars.DataFrame":
+        """A polars `DataFrame` of all columns, or of some.
 
         >>> log.scan("orders").to_polars()["value"].to_list()
         [b'tea', b'coffee', b'cake', b'milk']
@@ -199,14 +206,16 @@ class Scan:
         with needed_for("to_polars"):
             import polars
 
-        frame = polars.from_arrow(self.to_arrow())
+        frame = polars.from_arrow(self.to_arrow(columns))
         assert isinstance(frame, polars.DataFrame)
         return frame
 
     def to_duckdb(
-        self, connection: "duckdb.DuckDBPyConnection | None" = None
+        self,
+        connection: "duckdb.DuckDBPyConnection | None" = None,
+        columns: Sequence[str] | None = None,
     ) -> "duckdb.DuckDBPyRelation":
-        """A relation of DuckDB, on a connection or on DuckDB's own.
+        """A relation of DuckDB of all columns, or of some, on a connection or on DuckDB's own.
 
         >>> log.scan("orders").to_duckdb().aggregate("count(*)").fetchall()
         [(4,)]
@@ -214,7 +223,7 @@ class Scan:
         with needed_for("to_duckdb"):
             import duckdb
 
-        return (connection or duckdb).from_arrow(self.to_arrow())
+        return (connection or duckdb).from_arrow(self.to_arrow(columns))
 
     def _regions(self, partition: int) -> Iterator[Region]:
         place = TopicPartition(self._topic, partition)
@@ -244,25 +253,44 @@ def records_of(region: Region, place: TopicPartition) -> Iterator[TopicRecord]:
         raise region.located(error) from error
 
 
-def _columns_of(group: Sequence[Region]) -> "Iterator[pa.RecordBatch]":
-    first, names = group[0], COLUMNS[1:]
+def _schema(columns: Sequence[str] | None) -> "pa.Schema":
+    """Raises `UserError` for names that are no columns."""
+    with needed_for("a scan by columns"):
+        import pyarrow as pa
+
+    from ottla.record.columns import schema
+
+    if isinstance(columns, str):
+        raise UserError(f'columns is a list of names: columns=["{columns}"]')
+    names = COLUMNS if columns is None else tuple(columns)
+    unknown = [one for one in names if one not in COLUMNS]
+    if unknown or not names:
+        what = f"there is no column {unknown[0]}" if unknown else "columns names none"
+        raise UserError(f"{what}; the columns are {', '.join(COLUMNS)}")
+    fields = {one.name: one for one in schema(COLUMNS[1:])}
+    fields[PARTITION] = pa.field(PARTITION, pa.int32(), nullable=False)
+    return pa.schema([fields[one] for one in names])
+
+
+def _columns_of(group: Sequence[Region], names: Sequence[str]) -> "Iterator[pa.RecordBatch]":
+    first = group[0]
     if len(group) == 1 or any(one.is_cut for one in group[1:]):
         for one in group:
-            yield from _columns_of_region(one)
+            yield from _columns_of_region(one, names)
         return
     try:
         batches = chain.from_iterable(one.batches() for one in group)
         found = list(columns_of(batches, names, first.begin, first.end))
     except InvalidBatchError:
         for one in group:  # Raises the damage of the one that has it, after what is before it.
-            yield from _columns_of_region(one)
+            yield from _columns_of_region(one, names)
     else:
         yield from found
 
 
-def _columns_of_region(region: Region) -> "Iterator[pa.RecordBatch]":
+def _columns_of_region(region: Region, names: Sequence[str]) -> "Iterator[pa.RecordBatch]":
     try:
-        yield from columns_of(region.batches(), COLUMNS[1:], region.begin, region.end)
+        yield from columns_of(region.batches(), names, region.begin, region.end)
     except InvalidBatchError as error:
         raise region.located(error) from error
 

@@ -1,6 +1,6 @@
 """Frames of pandas and polars in and out of a log: what fits is taken, and the rest is named."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pandas as pd
@@ -85,3 +85,49 @@ def test_a_series_is_refused_with_the_frame_to_make_of_it(log: ottla.Log, series
 def test_a_row_of_another_type_is_named_by_it(log: ottla.Log, one: Any) -> None:
     with pytest.raises(ottla.UserError, match=f"not {type(one).__name__}$"):
         log.append_many("orders", [one])
+
+
+FORMS: dict[str, Callable[[ottla.Scan, list[str] | None], list[str]]] = {
+    "to_arrow": lambda scan, names: scan.to_arrow(names).column_names,
+    "to_pandas": lambda scan, names: list(scan.to_pandas(names).columns),
+    "to_polars": lambda scan, names: scan.to_polars(names).columns,
+    "to_duckdb": lambda scan, names: scan.to_duckdb(columns=names).columns,
+    "batches": lambda scan, names: next(iter(scan.batches(names))).schema.names,
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_scan_has_the_columns_that_are_asked_for_in_their_order(
+    log: ottla.Log, form: str
+) -> None:
+    log.append("orders", b"tea", key=b"t4", timestamp_ms=12345)
+    scan = log.scan("orders")
+    every = FORMS[form](scan, None)
+    assert every == scan.schema.names
+    for names in (["value"], ["partition"], every[::-1]):
+        assert FORMS[form](scan, names) == names
+        assert scan.to_arrow(names) == scan.to_arrow().select(names)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("names", "answer"),
+    [
+        (["value", "topic"], "there is no column topic; the columns are partition, offset, "),
+        ([], "columns names none; the columns are partition, offset, "),
+        ("value", 'columns is a list of names: columns=["value"]'),
+    ],
+)
+def test_columns_that_do_not_exist_are_refused_with_those_that_do(
+    log: ottla.Log, form: str, names: Any, answer: str
+) -> None:
+    with pytest.raises(ottla.UserError) as refused:
+        FORMS[form](log.scan("orders"), names)
+    assert str(refused.value).startswith(answer)
+
+
+def test_values_that_are_not_asked_for_are_not_built(log: ottla.Log) -> None:
+    for _ in range(8):
+        log.append("orders", b"v" * 100_000, timestamp_ms=12345)
+    found = log.scan("orders").to_arrow(columns=["offset", "timestamp_ms"])
+    assert (found.num_rows, found.nbytes) == (8, 8 * 16)
