@@ -5,6 +5,7 @@ yields the completed frames as views of the same buffer. Bytes are copied only i
 exceed the end of the buffer. Format: docs/format/wire.md; Kafka's counterpart: `NetworkReceive`.
 """
 
+from collections import deque
 from collections.abc import Iterator
 from mmap import MAP_ANONYMOUS, MAP_PRIVATE, mmap
 from struct import Struct
@@ -26,6 +27,9 @@ MAX_SPACE: Final = 1024 * 1024
 KEPT_CAPACITY: Final = 4 * 1024 * 1024
 """A larger buffer is freed as soon as it is empty."""
 
+FREED_AT_ONCE: Final = 4 * 1024 * 1024
+"""How much of a discarded buffer is freed in one step: 0.1 ms for each MiB, while others wait."""
+
 CALM: Final = 64
 """How many times in a row a grown buffer must be little used before it is freed."""
 
@@ -46,6 +50,7 @@ class FrameReader:
         "_max_size",
         "_start",
         "_used",
+        "discarded",
     )
 
     def __init__(
@@ -58,6 +63,8 @@ class FrameReader:
         self._buffer = _new_buffer(capacity)
         self._grown: mmap | None = None
         """The mapping of a grown buffer."""
+        self.discarded: deque[mmap] | None = None
+        """Takes large buffers that are not needed any more, to be freed in parts (`free_part`)."""
         self._start = 0
         """The position after the last frame returned."""
         self._end = 0
@@ -104,6 +111,11 @@ class FrameReader:
         """Replaces a large buffer by a small one if it is empty."""
         if self._start == self._end and len(self._buffer) > self._capacity:
             self._renew()
+
+    def close(self) -> None:
+        """Nothing more is received; returned frames keep their buffer."""
+        self._buffer = memoryview(b"")
+        self._discard()
 
     def writable(self) -> memoryview:
         """Where to receive the next bytes; never empty. Invalidates frames returned before."""
@@ -190,17 +202,44 @@ class FrameReader:
         target = memoryview(grown)
         target[:pending] = self._buffer[self._start : self._end]
         self._buffer = target
+        self._discard()
         self._grown = grown
 
     def _renew(self) -> None:
         """Allocates an empty buffer; returned frames keep the old one."""
         self._buffer = _new_buffer(self._capacity)
-        self._grown = None
+        self._discard()
         self._start = self._end = self._used = self._calm = 0
+
+    def _discard(self) -> None:
+        grown, self._grown = self._grown, None
+        if grown is not None and self.discarded is not None and len(grown) > FREED_AT_ONCE:
+            self.discarded.append(grown)
 
     def _grown_capacity(self) -> int:
         full = FRAME_SIZE.size + self._next_size() + self._least_space
         return min(max(full, self._capacity), 2 * len(self._buffer))
+
+
+def free_part(discarded: deque[mmap]) -> bool:
+    """Frees a part of the buffers that are not needed any more; returns whether to go on soon: not
+    while frames of the next one are still used.
+    """
+    if not discarded:
+        return False
+    oldest = discarded.popleft()
+    left = len(oldest) - FREED_AT_ONCE
+    if left <= 0:
+        return bool(discarded)
+    try:
+        oldest.resize(left)
+    except BufferError:
+        discarded.append(oldest)
+        return False
+    except (OSError, SystemError):  # the system cannot: all of it goes at once
+        return bool(discarded)
+    discarded.appendleft(oldest)
+    return True
 
 
 def _new_buffer(size: int) -> memoryview:

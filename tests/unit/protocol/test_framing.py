@@ -3,13 +3,23 @@
 import random
 import struct
 import sys
+from collections import deque
+from itertools import pairwise
+from mmap import mmap
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.base.errors import ProtocolError
-from ottla.protocol.framing import CALM, KEPT_CAPACITY, MAX_SPACE, FrameReader
+from ottla.protocol.framing import (
+    CALM,
+    FREED_AT_ONCE,
+    KEPT_CAPACITY,
+    MAX_SPACE,
+    FrameReader,
+    free_part,
+)
 
 MAX_SIZE = 64 * 1024 * 1024
 
@@ -194,3 +204,38 @@ def test_growth_is_reported_before_it_happens() -> None:
     assert reader.capacity > 64
     reader.give_back()
     assert reader.capacity == 64
+
+
+def test_a_large_buffer_is_freed_in_parts_when_nobody_uses_its_frames() -> None:
+    reader, discarded = FrameReader(8 * FREED_AT_ONCE, capacity=1024), deque[mmap]()
+    reader.discarded = discarded
+    view = framed(bytes(3 * FREED_AT_ONCE))
+    while view:
+        into = reader.writable()
+        size = min(len(into), len(view))
+        into[:size] = view[:size]
+        into.release()
+        view = view[size:]
+        frames = list(reader.received(size))
+    (frame,) = frames
+    reader.writable()
+    assert (reader.capacity, len(discarded)) == (1024, 1)
+    assert not free_part(discarded), "its frame is used"
+    assert len(frame) == 3 * FREED_AT_ONCE
+    frame.release()
+    frames.clear()
+    sizes = [len(discarded[0])]
+    while free_part(discarded):
+        sizes.append(len(discarded[0]))
+    assert not discarded
+    if sys.platform == "linux":
+        assert [one - other for one, other in pairwise(sizes)] == [FREED_AT_ONCE] * (len(sizes) - 1)
+        assert sizes[-1] <= FREED_AT_ONCE
+
+
+def test_what_a_closed_connection_has_received_is_freed_in_parts_too() -> None:
+    reader, discarded = FrameReader(8 * FREED_AT_ONCE, capacity=1024), deque[mmap]()
+    reader.discarded = discarded
+    feed(reader, framed(bytes(3 * FREED_AT_ONCE))[: 2 * FREED_AT_ONCE], 1 << 20)
+    reader.close()
+    assert [len(one) >= 2 * FREED_AT_ONCE for one in discarded] == [True]

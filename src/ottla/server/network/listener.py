@@ -251,7 +251,9 @@ class Server:
     def _has_left(self) -> bool:
         """Whether the last round has left something to the next one."""
         left = self._ready or self._passed_over or self._answered or self._to_close
-        return bool(left) or self._long_requests.has_work or self._broker.answers.has_answers
+        if left or self._memory.is_freeing:
+            return True
+        return self._long_requests.has_work or self._broker.answers.has_answers
 
     def _is_late(self) -> bool:
         return monotonic() >= self._until_s
@@ -275,9 +277,7 @@ class Server:
         return sleep_towards((min(left_ms, QUIET_MS) if is_due else left_ms) / 1000)
 
     def _keep_up(self) -> None:
-        """Nothing arrived and no request is active: do the work for which clients would
-        otherwise wait.
-        """
+        """Nothing arrived and no request is active: does what clients would wait for else."""
         if self._upkeep is None or not self._upkeep.is_due():
             return
         quiet_ms = self._clock.monotonic_ms() - QUIET_MS
@@ -489,7 +489,7 @@ class Server:
                 break
         for connection in self._take_touched():
             self._flush(connection)
-        if self._memory.waiting or self._strangers_memory.waiting:
+        if self._memory.has_work or self._strangers_memory.has_work:
             self._feed_starved()
 
     def _write_out(self) -> None:

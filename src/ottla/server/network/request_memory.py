@@ -7,6 +7,10 @@ continue, however large its request; otherwise all could wait for each other. Ka
 `queued.max.request.bytes`, `SimpleMemoryPool`.
 """
 
+from collections import deque
+from mmap import mmap
+
+from ottla.protocol.framing import free_part
 from ottla.server.network.connection import Connection
 
 UNLIMITED = -1
@@ -23,10 +27,18 @@ class RequestMemory:
         """The connections that may continue in spite of the limit."""
         self.waiting: dict[Connection, None] = {}
         """The connections that are not read from, in order of waiting time."""
+        self._discarded: deque[mmap] = deque()
+        self.is_freeing = False
+        """Whether more of what was discarded can be freed at once, after others had their turn."""
 
     @property
     def used(self) -> int:
         return self._used
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `next_waiting` is to be called in this round."""
+        return bool(self.waiting or self._discarded)
 
     def admit(self, connection: Connection) -> bool:
         """Whether a connection's buffer may grow now; if not, it waits."""
@@ -39,11 +51,15 @@ class RequestMemory:
                 return False
             if is_over:
                 self._first = connection
+        if growth:
+            connection.reader.discarded = self._discarded
         self._note(connection, self._sizes.get(connection, 0) + growth)
         return True
 
     def next_waiting(self) -> Connection | None:
-        """A connection that may be read from again, if there is room."""
+        """A connection that may be read from again, if there is room; frees a part of what was
+        discarded.
+        """
         if self._first is not None and self._first.reader.is_empty:
             self._first = None
         self.collect()
@@ -59,6 +75,7 @@ class RequestMemory:
 
     def collect(self) -> None:
         """Takes large buffers back from idle connections."""
+        self.is_freeing = free_part(self._discarded)
         for connection in list(self._sizes):
             if connection.is_at_rest:
                 connection.reader.give_back()
@@ -79,6 +96,8 @@ class RequestMemory:
 
     def forget(self, connection: Connection) -> None:
         """The connection is closed."""
+        if connection in self._sizes:
+            connection.reader.close()
         self._note(connection, 0)
         self.waiting.pop(connection, None)
         if self._first is connection:
