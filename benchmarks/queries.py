@@ -4,8 +4,10 @@ Processor time of this process. The same records lie in a log of one segment, an
 segment for each batch.
 """
 
+import contextlib
 import shutil
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -14,14 +16,21 @@ from typing import Any
 import ottla
 from benchmarks.measuring import Scale
 from benchmarks.report import Report, Target, add_figure, figures_report
+from ottla.base.files import OsFileSystem
+from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.cli.records.sql import register_topic
 from ottla.cli.target import parse_target
 from ottla.loading.job import LoadRoute
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.record.builder import RecordBatchBuilder
+from ottla.sources.log_files import LogFiles
+from ottla.sources.topic_choice import TopicChoice
+from ottla.storage.diagnosis.directory_check import check
 
 SEGMENTS = 10_000
+SHARE = 10
+"""Of the segments, in the log that costs are compared with which grow with their number."""
 BATCH_ROWS = 100
 ROWS = 5_000_000
 KEYS = 1_000_003
@@ -29,6 +38,7 @@ TOPIC = "orders"
 BEGIN_MS = 1_700_000_000_000
 
 SEGMENTS_TARGET = Target(limit=1.3, unit="times")
+GROWTH_TARGET = Target(limit=SHARE, unit="times")
 QUERY_TARGET = Target(limit=2, unit="times")
 
 KEY_QUERY = "select count(distinct key) from orders"
@@ -38,10 +48,13 @@ OFFSET_QUERY = "select orders.offset % 1000, count(*) from orders group by 1"
 
 def run(scale: Scale) -> Iterator[Report]:
     with scale.data_directory() as directory:
-        count = scale.of(SEGMENTS, 8)
+        count = scale.of(SEGMENTS, 20)
         _fill(directory / "one", count * BATCH_ROWS, is_rolled=False)
         _fill(directory / "many", count * BATCH_ROWS, is_rolled=True)
         yield _many_segments(scale, directory, count)
+        yield _scans(scale, directory, count)
+        _fill(directory / "fewer", count // SHARE * BATCH_ROWS, is_rolled=True)
+        yield _growth(scale, directory, count)
         _fill(directory / "log", scale.of(ROWS, 300), is_rolled=False)
         yield _queries(scale, directory)
 
@@ -82,6 +95,54 @@ def _many_segments(scale: Scale, directory: Path, count: int) -> Report:
         target = SEGMENTS_TARGET if name.startswith("a load") else None
         add_figure(report, f"{name}, over it", taken["many"].over(taken["one"]), "times", target)
     return report
+
+
+def _scans(scale: Scale, directory: Path, count: int) -> Report:
+    report = figures_report(f"{count:,} segments of {BATCH_ROWS} records, scanned in process")
+    with contextlib.ExitStack() as stack:
+        logs = {one: stack.enter_context(ottla.open(directory / one)) for one in ("one", "many")}
+        read = {
+            one: stack.enter_context(ottla.open(directory / one, read_only=True)) for one in logs
+        }
+        asked: dict[str, Callable[[str], Any]] = {
+            "log.scan": lambda one: deque(logs[one].scan(TOPIC), 0),
+            "log.scan, to Arrow": lambda one: logs[one].scan(TOPIC).to_arrow(),
+            "log.scan of a log opened to read": lambda one: deque(read[one].scan(TOPIC), 0),
+        }
+        for name, act in asked.items():
+            act("one")
+            taken = scale.sampled(
+                {one: partial(_processor_s, partial(act, one)) for one in ("one", "many")}
+            )
+            add_figure(report, f"{name}, one segment", taken["one"], "s")
+            add_figure(report, f"{name}, over it", taken["many"].over(taken["one"]), "times")
+    return report
+
+
+def _growth(scale: Scale, directory: Path, count: int) -> Report:
+    report = figures_report(f"{count:,} segments, over {count // SHARE:,}")
+    asked: dict[str, Callable[[Path], Any]] = {
+        "ottla.open": lambda path: ottla.open(path).close(),
+        "ottla log check": lambda path: check(OsFileSystem(), str(path)),
+        "a plan": _plan,
+        "a load with --engine local": partial(_load, directory),
+    }
+    for name, act in asked.items():
+        act(directory / "fewer")
+        taken = scale.sampled(
+            {one: partial(_processor_s, partial(act, directory / one)) for one in ("fewer", "many")}
+        )
+        add_figure(report, f"{name}, of all", taken["many"], "s")
+        shares = taken["many"].over(taken["fewer"])
+        add_figure(report, f"{name}, over the fewer", shares, "times", GROWTH_TARGET)
+    return report
+
+
+def _plan(path: Path) -> None:
+    log = LogFiles([str(path)], TopicChoice(subscribed=(TOPIC,)))
+    (there,) = log.partitions()
+    wanted = OffsetRange(from_offset=there.start_offset, until_offset=there.end_offset)
+    log.splits({TopicPartition(TOPIC, 0): wanted})
 
 
 def _load(directory: Path, log: Path) -> None:
