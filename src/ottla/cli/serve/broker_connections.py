@@ -9,16 +9,17 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 
-from ottla.base.errors import UnreachableError
+from ottla.base.errors import UnreachableError, UserError
 from ottla.client.connecting.security import (
     FILE,
     MECHANISMS,
+    NO_LOGIN_HINT,
     OAUTHBEARER,
     TOKEN_URL,
     AuthenticationError,
     Security,
 )
-from ottla.client.connecting.socket_connection import SocketConnection
+from ottla.client.connecting.socket_connection import NO_TLS_HINT, SocketConnection
 from ottla.config.broker import BrokerConfig
 from ottla.config.listeners import Listener
 from ottla.config.security import JAAS, LISTENER_PREFIX, jaas_of
@@ -28,6 +29,7 @@ from ottla.metadata.brokers import Endpoint
 logger = logging.getLogger(__name__)
 
 MECHANISM = "sasl.mechanism.inter.broker.protocol"
+CONTROLLER_MECHANISM = "sasl.mechanism.controller.protocol"
 
 
 class BrokerConnections:
@@ -67,7 +69,7 @@ class BrokerConnections:
             )
         except (AuthenticationError, UnreachableError) as error:
             if isinstance(error, AuthenticationError) or _is_of_tls(error):
-                self._complain(endpoint, str(error))
+                self._complain(endpoint, refusal_text(error, self._listener))
             raise
         self._refusals.pop(endpoint, None)
         return connection
@@ -80,6 +82,18 @@ class BrokerConnections:
                 endpoint.connection_text,
                 text,
             )
+
+
+def refusal_text(error: UserError, listener: Listener) -> str:
+    """With the setting of a node in place of a client's."""
+    text = str(error)
+    for hint in (NO_TLS_HINT, NO_LOGIN_HINT):
+        if text.endswith(hint):
+            return (
+                f"{text.removesuffix(hint)}; {listener.name} is {listener.protocol} here, and must "
+                "have the same protocol in listener.security.protocol.map of all nodes"
+            )
+    return text
 
 
 def _is_of_tls(error: UnreachableError) -> bool:
@@ -110,16 +124,18 @@ def broker_security(config: BrokerConfig, listener: Listener) -> Security:
 
 def _with_login(security: Security, config: BrokerConfig, listener: Listener) -> Security:
     mechanism = config.sasl_mechanism_inter_broker_protocol
+    is_of_controllers = listener.name in config.controller_listener_names
+    setting = CONTROLLER_MECHANISM if is_of_controllers else MECHANISM
     if mechanism not in MECHANISMS:
         raise _error(
-            MECHANISM,
-            f"{MECHANISM}={mechanism}: brokers log in to each other over {listener.name}, a "
+            setting,
+            f"{setting}={mechanism}: brokers log in to each other over {listener.name}, a "
             f"listener of {listener.protocol}; set one of {', '.join(MECHANISMS)}",
         )
     if mechanism not in config.sasl_enabled_mechanisms:
         raise _error(
-            MECHANISM,
-            f"{MECHANISM}={mechanism}: must be one of sasl.enabled.mechanisms "
+            setting,
+            f"{setting}={mechanism}: must be one of sasl.enabled.mechanisms "
             f"({', '.join(config.sasl_enabled_mechanisms)}), since other brokers log in with it "
             f"too",
         )

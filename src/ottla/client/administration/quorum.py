@@ -10,10 +10,10 @@ from typing import Any
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
-from ottla.base.ids import parse_uuid
+from ottla.base.ids import Uuid, parse_uuid, uuid_text
 from ottla.base.values import dataclass
 from ottla.client.administration.asking import TIMEOUT_MS, Asking, check_all, refused
-from ottla.client.administration.quorum_status import QuorumReplica, QuorumStatus, described
+from ottla.client.administration.quorum_status import QuorumStatus, described
 from ottla.client.connecting.connection import CLIENT_ID, Connection
 from ottla.codec.schema import Message
 from ottla.protocol.api_keys import ApiKey
@@ -115,7 +115,7 @@ class QuorumAdmin(Asking):
         )
         self._ask_quorum(f"voter {node}", request)
 
-    def _directory(self, node: int, given: str | None, *, is_voter: bool) -> Any:
+    def _directory(self, node: int, given: str | None, *, is_voter: bool) -> Uuid:
         status = self.describe_quorum()
         if status is None:
             raise UserError("the brokers belong to no KRaft cluster: nothing votes there")
@@ -124,14 +124,7 @@ class QuorumAdmin(Asking):
                 return parse_uuid(given)
             except ValueError as error:
                 raise UserError(f"directory: {error}") from error
-        if not status.is_led:
-            raise refused("quorum", ErrorCode.NOT_CONTROLLER, "No controller leads the quorum.")
-        kind, those = ("voter", status.voters) if is_voter else ("observer", status.observers)
-        found = [one for one in those if one.node == node]
-        if not found:
-            names = ", ".join(str(one.node) for one in those) or "none"
-            raise UserError(f"node {node} is no {kind} of the quorum; {kind}s: {names}")
-        return _only_directory(found, kind)
+        return directory_of(status, node, is_voter=is_voter)
 
     def unregister_broker(self, broker: int) -> None:
         """Forgets a broker that is down for good, and has no replicas any more. Raises
@@ -215,11 +208,24 @@ class QuorumAdmin(Asking):
         return answer
 
 
-def _only_directory(found: list[QuorumReplica], kind: str) -> Any:
+def directory_of(status: QuorumStatus, node: int, *, is_voter: bool) -> Uuid:
+    """Raises `UserError` if there is none, there are several, or it is not known."""
+    if not status.is_led:
+        raise refused("quorum", ErrorCode.NOT_CONTROLLER, "No controller leads the quorum.")
+    kind, those = ("voter", status.voters) if is_voter else ("observer", status.observers)
+    found = [one for one in those if one.node == node]
+    if not found:
+        known = ", ".join(str(one.node) for one in those) or "none"
+        raise UserError(f"node {node} is no {kind} of the quorum; {kind}s: {known}")
+    # What it was before, with another disk, is listed for a while, and does not fetch.
+    found = [one for one in found if not status.is_silent(one)] or found
     if len(found) > 1:
+        names = ", ".join(
+            "none" if one.directory_id is None else uuid_text(one.directory_id) for one in found
+        )
         raise UserError(
-            f"node {found[0].node} is {kind} with several directories; name one of them: "
-            + ", ".join(str(one.directory_id) for one in found)
+            f"node {found[0].node} is {kind} with several directories: stop all processes but one "
+            f"that have this node.id, or name the directory.id, one of {names}"
         )
     if found[0].directory_id is None:
         raise UserError(

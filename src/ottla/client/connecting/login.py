@@ -13,7 +13,12 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ProtocolError, UserError
 from ottla.base.extras import needed_for
 from ottla.base.tls import in_tls
-from ottla.client.connecting.security import OAUTHBEARER, AuthenticationError, Security
+from ottla.client.connecting.security import (
+    NO_LOGIN_HINT,
+    OAUTHBEARER,
+    AuthenticationError,
+    Security,
+)
 from ottla.codec.schema import Message
 from ottla.config.broker import broker_config
 from ottla.config.setting import SettingError
@@ -48,10 +53,12 @@ def log_in(security: Security, connection: Asks) -> int:
     answer = connection.ask(SaslHandshakeRequest(mechanism=security.mechanism))
     assert isinstance(answer, SaslHandshakeResponse)
     if answer.error_code != ErrorCode.NONE:
-        known = ", ".join(answer.mechanisms) or "none"
+        known = ", ".join(answer.mechanisms)
         raise AuthenticationError(
             f"{connection.address}: the broker does not support {security.mechanism}; set "
             f"sasl.mechanism to one of: {known}"
+            if known
+            else f"{connection.address}: the listener takes no login{NO_LOGIN_HINT}"
         )
     if security.mechanism == "PLAIN":
         text = f"\0{security.username}\0{security.password}".encode()

@@ -20,6 +20,9 @@ STORE_TYPES = ("JKS", "PEM", "PKCS12")
 MECHANISMS = ("PLAIN", *HASHES, OAUTHBEARER)
 
 
+NO_LOGIN_HINT = "; set security.protocol to PLAINTEXT or SSL"
+
+
 class AuthenticationError(UserError):
     """The broker refuses the login; retries do not help."""
 

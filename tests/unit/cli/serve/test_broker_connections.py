@@ -2,11 +2,19 @@
 
 import pytest
 
+from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UserError
-from ottla.cli.serve.broker_connections import broker_security
+from ottla.cli.serve.broker_connections import broker_security, refusal_text
+from ottla.client.connecting.login import log_in
 from ottla.client.connecting.security import Security
+from ottla.codec.schema import Message
 from ottla.config.broker import broker_config
-from ottla.config.listeners import client_listeners, inter_broker_listener
+from ottla.config.listeners import (
+    client_listeners,
+    controller_listeners,
+    inter_broker_listener,
+)
+from ottla.protocol.messages.sasl_handshake import SaslHandshakeResponse
 
 MECHANISM = "sasl.mechanism.inter.broker.protocol"
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -50,6 +58,44 @@ def test_a_broker_shows_what_the_listener_of_brokers_has() -> None:
         sasl_oauthbearer_token_endpoint_url="file:///run/token",
     )
     assert (token.username, token.token_file) == ("", "/run/token")
+
+
+@pytest.mark.parametrize("mechanism", ["GSSAPI", "SCRAM-SHA-512"])
+def test_over_a_listener_of_controllers_their_own_setting_is_named(mechanism: str) -> None:
+    refused = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.listener.names": "BROKERS",
+        "inter.broker.listener.name": "CLIENTS",
+        MECHANISM: mechanism,
+    }
+    config = broker_config({**BROKERS, **refused})
+    (listener,) = controller_listeners(config)
+    with pytest.raises(UserError, match=f"^sasl.mechanism.controller.protocol={mechanism}: "):
+        broker_security(config, listener)
+
+
+class PlainConnection:
+    """To a listener without logins."""
+
+    address = "host:9093"
+
+    def ask(self, request: Message, *, newest: int | None = None) -> object:
+        return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE)
+
+
+def test_a_node_is_told_its_own_setting_where_listeners_do_not_agree() -> None:
+    login = Security(protocol="SASL_PLAINTEXT", mechanism="PLAIN", username="b", password="s")
+    with pytest.raises(UserError) as refused:
+        log_in(login, PlainConnection())
+    said = "host:9093: the listener takes no login"
+    assert str(refused.value) == f"{said}; set security.protocol to PLAINTEXT or SSL"
+    config = broker_config(BROKERS)
+    listener = inter_broker_listener(config, client_listeners(config))
+    assert refusal_text(refused.value, listener) == (
+        f"{said}; BROKERS is SASL_SSL here, and must have the same protocol in "
+        "listener.security.protocol.map of all nodes"
+    )
 
 
 def test_without_a_login_a_broker_shows_its_certificate_alone() -> None:
