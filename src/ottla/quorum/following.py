@@ -179,6 +179,11 @@ class Following:
         if role.snapshot != request.snapshot or role.position != request.position:
             return
         is_wrong = answer.snapshot != request.snapshot or answer.position != request.position
+        if answer.error is ErrorCode.KAFKA_STORAGE_ERROR:
+            # There is no room for it here: the leader is heard, and asked again in a while.
+            role.deadline_ms = node.now_ms + node.options.fetch_timeout_ms
+            node.peers.pause(node_id, node.now_ms, node.options.fetch_timeout_ms / 3)
+            return
         if answer.error is not ErrorCode.NONE or is_wrong or not answer.content:
             # The leader may have deleted it: the next fetch tells which there is.
             role.snapshot = None

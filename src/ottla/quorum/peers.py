@@ -65,10 +65,10 @@ class Peers:
             self._forget(number)
         return found
 
-    def pause(self, node_id: int, now_ms: float) -> None:
-        """It has refused, and is asked again soon."""
+    def pause(self, node_id: int, now_ms: float, for_ms: float | None = None) -> None:
+        """It has refused, and is asked again soon, or after a time."""
         self._silence.pop(node_id, None)
-        self._paused_until[node_id] = now_ms + self._backoff_ms
+        self._paused_until[node_id] = now_ms + (self._backoff_ms if for_ms is None else for_ms)
 
     def is_silent(self, node_id: int, now_ms: float) -> None:
         """It has not answered; the pause grows with each time."""

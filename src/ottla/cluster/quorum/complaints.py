@@ -23,7 +23,7 @@ class Complaints:
         """`silent` are the nodes whose last request failed, and how."""
         self._complain = complain
         self._silent = silent
-        self._refused_answer = self._refused_office = self._no_snapshot = ""
+        self._refused_answer = self._refused_office = self._no_snapshot = self._no_room = ""
         self._is_leading = False
         self._doubled_epoch: int | None = None
         self._leaderless_ms: float | None = None
@@ -84,6 +84,17 @@ class Complaints:
                 f"{reason}"
             )
         self._no_snapshot = reason
+
+    def no_room(self, reason: str) -> None:
+        """A part of the leader's snapshot could not be written, or was: then without a reason."""
+        if reason and not self._no_room:
+            self._complain(
+                "the leader's snapshot of the metadata cannot be written here, and this node votes "
+                f"but learns nothing of the cluster until it can: {reason}"
+            )
+        elif self._no_room and not reason:
+            logger.info("the leader's snapshot of the metadata is written again: there is room")
+        self._no_room = reason
 
     def leader_changed(
         self, quorum: Quorum, effect: LeaderChanged, former: Known, reason: str

@@ -33,6 +33,7 @@ from ottla.cluster.quorum.bounded_stops import have_ended
 from ottla.cluster.quorum.committed_image import CommittedImage
 from ottla.cluster.quorum.complaints import Complaints
 from ottla.cluster.quorum.decisions import Decisions, guarded, next_part
+from ottla.cluster.quorum.fetched_snapshots import FetchedSnapshots
 from ottla.cluster.quorum.log_syncs import LogSyncs
 from ottla.cluster.quorum.quorum_channels import ChannelParts, QuorumChannels
 from ottla.cluster.quorum.snapshotting import Snapshotting
@@ -140,9 +141,9 @@ class QuorumParts(Generic[ControllerT]):
     (`broker/metadata/quorum_opening.py`); `connect` and `protocol` are those of `ChannelParts`.
 
     Without `snapshots` none are made. A broker has no `new_controller` (image, end of the log,
-    epoch, time). `patience` waits for room for the snapshot of a leader, without which a node
-    cannot go on. `complain` gets a line for people. `failed` is called once, in the thread, if this
-    node's part in the quorum ends by itself.
+    epoch, time). `patience` waits for room for the name of a snapshot of the leader. `complain`
+    gets a line for people. `failed` is called once, in the thread, if this node's part in the
+    quorum ends by itself.
     """
 
     options: QuorumOptions
@@ -237,6 +238,7 @@ class QuorumThread(Generic[ControllerT]):
         self._notes = ElectionNotes()
         self._status = QuorumStatus(state="unattached")
         self._complaints = Complaints(parts.complain, self._channels.silent)
+        self._fetched_snapshots = FetchedSnapshots(parts.log, self._complaints)
         self._is_unreadable = False
         """Whether committed records could not be replayed."""
         # The controller
@@ -444,7 +446,9 @@ class QuorumThread(Generic[ControllerT]):
                 case LoadSnapshot():
                     self._committed.load(effect.snapshot)
                     self._has_news = True
-                case WriteSnapshot() | FinishSnapshot():
+                case WriteSnapshot():
+                    pass  # `FetchedSnapshots` has written it.
+                case FinishSnapshot():
                     parts.patience.carry_out(carry_out, effect, parts.log)
                 case _:
                     carry_out(effect, parts.log)
@@ -480,7 +484,8 @@ class QuorumThread(Generic[ControllerT]):
         """Called by a channel's thread."""
 
         def run() -> None:
-            self._act(lambda at: self._quorum.answered(number, response, at))
+            written = self._fetched_snapshots.written(self._quorum.role, response)
+            self._act(lambda at: self._quorum.answered(number, written, at))
 
         self._post(_Input(run, nothing))
 

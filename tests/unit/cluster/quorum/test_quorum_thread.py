@@ -351,7 +351,7 @@ def made(quorum: QuorumNodes, names: Iterator[str]) -> list[Node]:
     return quorum.up
 
 
-def test_a_snapshot_of_the_leader_waits_for_room() -> None:
+def test_a_snapshot_of_the_leader_waits_for_room_and_its_node_votes_meanwhile() -> None:
     quorum = QuorumNodes()
     try:
         away, names = left_behind(quorum)
@@ -360,6 +360,18 @@ def test_a_snapshot_of_the_leader_waits_for_room() -> None:
         away.is_up = True
         away.thread.start()
         wait_until(lambda: away.files.refused > 1)
+        (line,) = away.complaints
+        assert line.startswith("the leader's snapshot of the metadata cannot be written here")
+        assert line.endswith("make room on the disk")
+        # It is one of two that are left, and votes for the other with the longer log.
+        epoch = away.thread.leader.epoch
+        quorum.leader().stop()
+        wait_until(lambda: away.thread.status().epoch > epoch)
+        wait_until(lambda: any(one.thread.status().state == "leader" for one in quorum.up))
+        wait_until(lambda: away.thread.leader.leader_id is not None)
+        assert away.thread.status().state == "follower"
+        refused = away.files.refused
+        wait_until(lambda: away.files.refused > refused)
         away.files.full_for = None
         quorum.await_topics(*names)
         assert not away.failures
