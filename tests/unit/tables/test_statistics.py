@@ -2,7 +2,10 @@
 
 import json
 import math
+import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,7 @@ import deltalake
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
@@ -24,9 +27,16 @@ from ottla.base.errors import UserError
 from ottla.loading.job import LoadOptions, LoadRoute
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
-from ottla.tables.columns.statistics import file_statistics, shortened, shortened_bytes
+from ottla.tables.columns.statistics import (
+    LeafStatistics,
+    file_statistics,
+    shortened,
+    shortened_bytes,
+)
+from ottla.tables.entries import DataFile
 from ottla.tables.files.guarantees import guarantee
 from ottla.tables.files.parquet_files import ParquetOutput, ParquetStyle
+from ottla.tables.formats.delta_entries import statistics_of
 from ottla.tables.layout import LayoutOptions
 from ottla.tables.stores.local_store import LocalStore
 from ottla.tables.values.decoder import Decoding, ValueFormat
@@ -231,3 +241,72 @@ def test_shortened_bounds_hold_what_they_are_of() -> None:
     assert shortened(("a", "a\U0010ffffb"), 2) == ("a", "b")
     assert shortened_bytes((b"abc", b"a\xff\xff"), 2) == (b"ab", b"b")
     assert shortened_bytes((b"a", b"\xff\xff\xff"), 2) is None
+
+
+@given(st.integers(-(10**37), 10**37).map(lambda digits: Decimal(f"{digits}e-10")))
+@example(Decimal("12.34"))
+@example(Decimal("9999999999999.9999999999"))
+@example(Decimal("-0.0000000001"))
+def test_bounds_of_decimals_hold_them_also_for_readers_of_floats(number: Decimal) -> None:
+    known = {("d",): LeafStatistics(null_count=0, bounds=(number, number))}
+    file = DataFile(
+        path="one.parquet",
+        size=1,
+        row_count=1,
+        partition=0,
+        first_offset=0,
+        last_offset=0,
+        statistics=known,
+    )
+    text = statistics_of([file])
+    exact = json.loads(text, parse_float=Decimal, parse_int=Decimal)
+    if "d" not in exact["minValues"]:
+        assert len(number.as_tuple().digits) > 15
+        return
+    assert re.search(r"\d[eE]", text) is None
+    lowest, highest = exact["minValues"]["d"], exact["maxValues"]["d"]
+    assert lowest <= number <= highest
+    if len(number.as_tuple().digits) < 16 and abs(number) > Decimal("0.001"):
+        assert lowest == number == highest
+    elif lowest == lowest.to_integral_value():
+        assert Decimal(float(lowest)) <= number <= Decimal(float(highest))
+
+
+@pytest.mark.slow
+def test_other_readers_find_rows_by_values_that_json_has_no_short_form_for(tmp_path: Path) -> None:
+    kinds = {
+        "d": "decimal(12,3)",
+        "wide": "decimal(38,10)",
+        "at": "timestamp",
+        "is_new": "boolean",
+    }
+    decoding = Decoding(format=ValueFormat.JSON, schema=", ".join(map(" ".join, kinds.items())))
+    layout = LayoutOptions(decoding=decoding, is_flat=True)
+    table = str(tmp_path / "table")
+    values = ["12.34", "-0.001", "999999999.999", "-999999999.999", "0.1"]
+    wide, end = "123456789012345678.0123456789", datetime.max.replace(tzinfo=UTC)
+    value = '{"d": D, "wide": %s, "at": "%s", "is_new": true}'
+    value %= (wide, end.isoformat())
+    for one in values:
+        with ottla.open(tmp_path / "log") as log:
+            log.create_topic("orders", exist_ok=True)
+            log.append("orders", value.replace("D", one).encode())
+        place = LoadRoute(str(tmp_path / "log"), "orders", table)
+        load(load_job(place, LocalEngine(), options=LoadOptions(layout=layout)))
+    theirs = deltalake.DeltaTable(table).to_pyarrow_dataset()
+    for rows in (ottla.table.dataset(table), theirs):
+        for one in values:
+            wanted = pc.field("d") == pa.scalar(Decimal(one), pa.decimal128(12, 3))
+            # deltalake makes no use of bounds below zero.
+            assert rows is theirs or len(list(rows.get_fragments(wanted))) == 1
+            assert rows.to_table(filter=wanted).num_rows == 1
+        wanted = pc.field("wide") == pa.scalar(Decimal(wide), pa.decimal128(38, 10))
+        assert rows.to_table(filter=wanted).num_rows == 5
+        wanted = pc.field("wide") > pa.scalar(Decimal(2 * 10**17), pa.decimal128(38, 10))
+        assert len(list(rows.get_fragments(wanted))) == 0
+        for name, held in (("at", end), ("is_new", True)):
+            assert rows.to_table(filter=pc.field(name) == held).num_rows == 5
+        assert len(list(rows.get_fragments(pc.field("is_new") == pa.scalar(False)))) == 0
+    polars = pytest.importorskip("polars")
+    found = polars.scan_delta(table).filter(polars.col("d") == Decimal("12.34"))
+    assert found.collect()["_offset"].to_list() == [0]

@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
 from ottla.codec.crc32c import crc32c
@@ -165,35 +165,54 @@ def _leaves(path: Path, value: Any) -> Iterator[tuple[Path, Any]]:
 
 
 def _json_bounds(lowest: Any, highest: Any) -> tuple[Any, Any] | None:
-    """Bounds as Delta writes them; `None` for those that it has not."""
+    """Bounds as Delta writes them; `None` for those that it has not.
+
+    `deltalake` takes a file whose bounds are missing for one without values, so few are left out.
+    """
     match lowest:
         case datetime():
             return _time_bounds(lowest, highest)
         case str():
             return shortened((lowest, highest), _TEXT_SIZE)
-        case bool() | bytes():
+        case bytes():
             return None
-        case int():
+        case bool() | int():
             return lowest, highest
         case date():
             return lowest.isoformat(), highest.isoformat()
-        case float() | Decimal():
-            numbers = float(lowest), float(highest)
-            is_exact = numbers == (lowest, highest) and all(map(math.isfinite, numbers))
-            return numbers if is_exact else None
+        case float():
+            return (lowest, highest) if math.isfinite(lowest) and math.isfinite(highest) else None
+        case Decimal():
+            numbers = _outward(lowest, ROUND_FLOOR), _outward(highest, ROUND_CEILING)
+            return None if None in numbers else numbers
     return None
 
 
-def _time_bounds(lowest: datetime, highest: datetime) -> tuple[str, str] | None:
-    # Statistics have milliseconds, like Kafka's timestamps.
+def _outward(bound: Decimal, rounding: str) -> float | int | None:
+    """A bound with its digits, or else a whole number beyond it: some readers read numbers as
+    floats, and others no exponents. `None` if that could have more digits than the column.
+    """
+    number = float(bound)
+    if "e" not in repr(number) and Decimal(repr(number)) == bound:
+        return number
+    whole = int(bound.to_integral_value(rounding))
+    number = float(whole)
+    if Decimal(number) != whole:
+        end = -math.inf if rounding == ROUND_FLOOR else math.inf
+        whole = int(math.nextafter(number, end))
+    return whole if abs(whole) < Decimal(10) ** max(1, bound.adjusted() + 1) else None
+
+
+def _time_bounds(lowest: datetime, highest: datetime) -> tuple[str, str]:
+    # Statistics have milliseconds, like Kafka's timestamps; but for the last one of all.
     rest = -highest.microsecond % 1000
     if highest > datetime.max.replace(tzinfo=UTC) - timedelta(microseconds=rest):
-        return None
+        return _time(lowest), _time(highest, "microseconds")
     return _time(lowest), _time(highest + timedelta(microseconds=rest))
 
 
-def _time(time: datetime) -> str:
-    return time.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+def _time(time: datetime, unit: str = "milliseconds") -> str:
+    return time.replace(tzinfo=None).isoformat(timespec=unit) + "Z"
 
 
 def is_whole(content: bytes) -> bool:
