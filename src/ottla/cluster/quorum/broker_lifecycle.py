@@ -283,7 +283,8 @@ def _reason(refusal: ErrorCode, options: LifecycleOptions) -> str:
     match refusal:
         case ErrorCode.DUPLICATE_BROKER_REGISTRATION:
             return (
-                f"another process is alive as broker {options.broker_id}; give this node.id to one"
+                f"broker {options.broker_id} counts as alive: after a kill that ends with its "
+                "session (broker.session.timeout.ms); if it lasts, another process has this node.id"
             )
         case ErrorCode.INCONSISTENT_CLUSTER_ID:
             return (

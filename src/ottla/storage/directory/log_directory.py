@@ -404,7 +404,16 @@ class LogDirectory:
 
         self._options.run_all([partial(close, log) for log in logs])
         self.checkpoints.write()
-        write_clean_shutdown(self._file_system, join(self.path, CLEAN_SHUTDOWN), self.broker_epoch)
+        if self._is_recovered():
+            mark = join(self.path, CLEAN_SHUTDOWN)
+            write_clean_shutdown(self._file_system, mark, self.broker_epoch)
+
+    def _is_recovered(self) -> bool:
+        """A start that fails may end before the metadata log is opened, and its end still torn."""
+        if self.was_clean_stop or self._metadata is not None or self._options.is_in_zookeeper:
+            return True
+        folder = join(self.path, CLUSTER_METADATA_DIRECTORY)
+        return self._file_system.status(folder) is None
 
     def abandon(self) -> None:
         """Closes everything as a crash would, without a flush or a clean-shutdown file."""

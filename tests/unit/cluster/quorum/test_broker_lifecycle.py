@@ -223,7 +223,8 @@ def test_who_is_refused_for_long_says_which_process_has_its_id() -> None:
     assert 5000 <= driven.now_ms <= 5000 + OPTIONS.session_timeout_ms / 2
     assert driven.lifecycle.failure == (
         "node 7 could not register as a broker within initial.broker.registration.timeout.ms=5000: "
-        "another process is alive as broker 7; give this node.id to one"
+        "broker 7 counts as alive: after a kill that ends with its session "
+        "(broker.session.timeout.ms); if it lasts, another process has this node.id"
     )
 
 

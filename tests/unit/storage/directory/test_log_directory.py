@@ -6,6 +6,7 @@ import pytest
 
 from ottla.base.errors import StorageError, UserError
 from ottla.base.files import FileSystem, replace_file
+from ottla.broker.metadata.log import METADATA_CONFIG
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.files.filenames import BOOT_NOTE
 from ottla.testing import (
@@ -41,6 +42,21 @@ def test_a_folder_of_other_files_is_refused_and_left_alone() -> None:
     with pytest.raises(UserError, match=r"no Kafka log \(letter.txt\)"):
         open_directory(file_system)
     assert file_system.list("data") == ["letter.txt"]
+
+
+def test_a_start_that_fails_before_the_metadata_log_is_opened_leaves_it_to_be_recovered() -> None:
+    file_system = FakeFileSystem()
+    killed = open_directory(file_system)
+    killed.open_metadata_log(METADATA_CONFIG)
+    killed.abandon()
+    failed = open_directory(file_system)
+    assert not failed.was_clean_stop
+    failed.close()
+    again = open_directory(file_system)
+    assert not again.was_clean_stop
+    again.open_metadata_log(METADATA_CONFIG)
+    again.close()
+    assert open_directory(file_system).was_clean_stop
 
 
 def test_a_disk_that_fails_while_a_directory_is_opened_is_named_and_the_lock_let_go() -> None:
