@@ -70,12 +70,14 @@ def over(zookeeper: ZooKeeperService) -> dict[str, str]:
     return {"zookeeper.connect": zookeeper.address}
 
 
-def format_node(directory: Path, node_id: int, cluster_id: str) -> None:
+def format_node(
+    directory: Path, node_id: int, cluster_id: str, features: Mapping[str, int] | None = None
+) -> None:
     """The directory of a node whose voters are in the settings, or that asks to become one."""
     options = FormatOptions(
         node_id=node_id,
         cluster_id=cluster_id,
-        records=feature_records(new_features()),
+        records=feature_records(features or new_features()),
         now_ms=time.time_ns() // 1_000_000,
         new_id=new_id,
     )
