@@ -249,6 +249,9 @@ def test_forgotten_rows_that_another_program_brought_back_are_named(tmp_path: Pa
         ("value.nobody = 3", "--where: Binder Error"),
         ("value.person =", "--where: Parser Error"),
         ("true; drop table x", "--where: Parser Error"),
+        ("order = 1", 'are quoted, "at"'),
+        ("value.person", "'value.person' is .*, and not true or false: write a comparison"),
+        ("1", "'1' is int32, and not true or false"),
     ],
 )
 def test_a_condition_that_cannot_be_evaluated_is_refused(

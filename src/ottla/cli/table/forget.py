@@ -130,7 +130,7 @@ def _text(report: "ForgetReport", removed: "VacuumReport | None") -> str:
     text = f"deleted {counted(f'{report.row_count:,}', 'row')} of {report.table} for good"
     if removed is None:
         return (
-            f"{text}; {counted(report.files_replaced, 'replaced file')} still have them, until: "
+            f"{text}; they are still in {counted(report.files_replaced, 'replaced file')}, until: "
             f"ottla table vacuum {report.table} --keep-hours 0"
         )
     return f"{text}, and removed {counted(len(removed.removed_paths), 'file')}"

@@ -177,10 +177,20 @@ class Search:
         }
 
     def check(self) -> None:
-        """Raises `UserError` for a condition that cannot be evaluated."""
-        self._asked(self.columns.empty_table())
+        """Raises `UserError` for a condition that cannot be evaluated, or is none: a number is true
+        unless it is 0, so that a column's name alone would delete about all rows.
+        """
+        rows = self.columns.empty_table()
+        self._asked(rows)
+        (kind,) = self._asked(rows, f"({self.condition})").schema.types
+        if str(kind) != "bool":
+            raise UserError(
+                f"--where {self.condition!r} is {kind}, and not true or false: write a comparison, "
+                f"such as value.customer = 7"
+            )
 
-    def _asked(self, rows: Any) -> "pa.Table":
+    def _asked(self, rows: Any, columns: str | None = None) -> "pa.Table":
+        """The places of the rows that match, or other columns of them."""
         with needed_for("ottla table forget"):
             import duckdb
         prefix = "_" if "_offset" in self.columns.names else ""
@@ -188,8 +198,13 @@ class Search:
             try:
                 connection.execute("SET TimeZone = 'UTC'")
                 found = connection.from_arrow(rows).filter(self.condition)
-                place = found.project(f'"{prefix}partition", "{prefix}offset"')
+                place = found.project(columns or f'"{prefix}partition", "{prefix}offset"')
                 return place.to_arrow_table()
+            except duckdb.ParserException as error:
+                line = str(error).splitlines()[0]
+                raise UserError(
+                    f'--where: {line}; columns that are called as words of SQL are quoted, "at"'
+                ) from error
             except duckdb.Error as error:
                 raise UserError(f"--where: {str(error).splitlines()[0]}") from error
 
