@@ -24,6 +24,7 @@ from ottla.storage.directory.owner_note import Owner, owner_of
 
 VERSION: Final = 1
 LOOK_S: Final = 0.05
+ERROR_PREFIX: Final = "ottla: "
 HEARD_S: Final = 60.0
 """How long brokers may take to learn of each other from the controller."""
 
@@ -153,6 +154,12 @@ def start_own_zookeeper(cluster: LocalCluster) -> LocalZooKeeper:
     return LocalZooKeeper(connect=f"{LOCAL}:{port}", pid=pid, port=port)
 
 
+def refusal_of(last_lines: str) -> str:
+    """The line by which a command has ended, without its progress; all if there is none."""
+    found = [one for one in last_lines.splitlines() if one.startswith(ERROR_PREFIX)]
+    return found[-1].removeprefix(ERROR_PREFIX) if found else last_lines
+
+
 def start_brokers(cluster: LocalCluster) -> tuple[LocalBroker, ...]:
     """Starts the brokers that are not running, all at once, and returns all of them when they are
     ready.
@@ -168,7 +175,8 @@ def start_brokers(cluster: LocalCluster) -> tuple[LocalBroker, ...]:
         while starting:
             broker = next(iter(starting))
             if not starting[broker].ready_line():
-                failures.append(f"broker {broker} does not start: {starting[broker].failure()[1]}")
+                why = refusal_of(starting[broker].failure()[1])
+                failures.append(f"broker {broker} does not start: {why}")
             del starting[broker]
     except BaseException:
         for process in starting.values():

@@ -19,7 +19,11 @@ from ottla.client.connecting.security import (
     AuthenticationError,
     Security,
 )
-from ottla.client.connecting.socket_connection import NO_TLS_HINT, SocketConnection
+from ottla.client.connecting.socket_connection import (
+    CERTIFICATE_HINT,
+    NO_TLS_HINT,
+    SocketConnection,
+)
 from ottla.config.broker import BrokerConfig
 from ottla.config.listeners import Listener
 from ottla.config.security import JAAS, LISTENER_PREFIX, jaas_of
@@ -86,7 +90,7 @@ class BrokerConnections:
 
 def refusal_text(error: UserError, listener: Listener) -> str:
     """With the setting of a node in place of a client's."""
-    text = str(error)
+    text = str(error).replace(CERTIFICATE_HINT, "; ssl.keystore.location names that of this node")
     for hint in (NO_TLS_HINT, NO_LOGIN_HINT):
         if text.endswith(hint):
             return (

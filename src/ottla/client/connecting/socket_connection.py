@@ -45,6 +45,7 @@ LONG_FRAME: Final = 1 << 16
 
 SECURITY_HINT = "; set security.protocol if the listener needs TLS or a login"
 TRUST_HINT = "; ssl.ca.location names the file of the authority that the broker's certificate is of"
+CERTIFICATE_HINT = "; ssl.certificate.location names the file of the certificate that it asks for"
 NO_TLS_HINT = "; if the listener uses no TLS, set security.protocol to PLAINTEXT or SASL_PLAINTEXT"
 CLOSED = "the connection was closed"
 
@@ -275,6 +276,8 @@ class SocketConnection(Closing):
         """What to change, judged by what was going on when the connection failed."""
         if self._security.has_tls and "CERTIFICATE_VERIFY_FAILED" in reason:
             return TRUST_HINT
+        if self._security.has_tls and "CERTIFICATE_REQUIRED" in reason:
+            return CERTIFICATE_HINT
         if self._security.has_tls and not self._correlation_id and reason.startswith("[SSL: "):
             return NO_TLS_HINT
         is_closed = reason == CLOSED or isinstance(error, ConnectionError)

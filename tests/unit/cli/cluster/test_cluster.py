@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ottla.cli.cluster.local import refusal_of
 from tests.unit.cli.administered import Administered, administered
 
 
@@ -96,3 +97,9 @@ def test_a_dry_run_prints_the_plan_and_moves_nothing(here: Administered, tmp_pat
     assert line.endswith(" -> 88")
     code, text = here.end("cluster", "reassign", "TARGET", "--plan", str(plan), "--yes")
     assert (code, "INVALID_REPLICA_ASSIGNMENT" in text or "only broker" in text) == (1, True)
+
+
+def test_a_broker_that_does_not_start_is_told_of_by_the_line_by_which_it_has_ended() -> None:
+    said = "recovering d/t-1 (1 left); 3 of 3 logs left\nottla: d/quorum-state: it is damaged"
+    assert refusal_of(said) == "d/quorum-state: it is damaged"
+    assert refusal_of("Killed") == "Killed"
