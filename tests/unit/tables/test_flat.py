@@ -27,9 +27,9 @@ from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import rerun_range
 from ottla.sources.opening import open_log, topic_options
-from ottla.tables.columns.flat import as_read, flat_rows, is_flat, with_struct
-from ottla.tables.columns.identity import Upsert
-from ottla.tables.columns.partitions import parse_partitioning
+from ottla.tables.columns.flat import as_read, flat_rows, flat_schema, is_flat, with_struct
+from ottla.tables.columns.identity import Upsert, row_order
+from ottla.tables.columns.partitions import parse_partitioning, placed
 from ottla.tables.columns.rows import row_columns
 from ottla.tables.layout import LayoutOptions
 from ottla.tables.maintenance.optimize import OptimizeOptions, optimize
@@ -305,3 +305,48 @@ def test_flat_rows_are_read_as_they_were_but_for_values_without_any_field() -> N
     assert sorted(back.schema.names) == sorted(schema.names)
     only = with_struct(flat.select(["_offset"]), ["offset"])
     assert only.to_pydict() == {"offset": [1] * 4}
+
+
+ROWS = row_columns(
+    {
+        "key": parse_schema("id bigint"),
+        "value": parse_schema("id bigint, timestamp bigint, topic string, offset bigint"),
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "found"),
+    [
+        ("id", "_timestamp", (("value", "id"), ("timestamp",))),
+        ("_key.id", "value.timestamp", (("key", "id"), ("value", "timestamp"))),
+        ("key.id", "partition", (("key", "id"), ("partition",))),
+    ],
+)
+def test_rows_are_told_apart_by_the_names_of_columns(key: str, version: str, found: Any) -> None:
+    order = row_order(Upsert(key=(key,), version=version), ROWS, is_flat=True)
+    assert (order.key[0], order.version) == found
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("timestamp", "write _timestamp or value.timestamp, or --rename that of the value"),
+        ("offset", "write _offset or value.offset"),
+        ("_nothing", "the table has no such column"),
+    ],
+)
+def test_a_name_that_the_record_and_its_value_have_is_refused(name: str, words: str) -> None:
+    with pytest.raises(UserError, match=words):
+        row_order(Upsert(key=("id",), version=name), ROWS, is_flat=True)
+
+
+def test_a_flat_table_is_partitioned_by_its_own_column_of_a_name() -> None:
+    names = flat_schema(ROWS).names
+    for text, column in (
+        ("topic", "value.topic"),
+        ("bucket(4, _topic)", "topic"),
+        ("day", "timestamp"),
+    ):
+        by = placed(parse_partitioning(text), ROWS, is_spec=True, names=names)
+        assert [one.column for one in by.fields] == [column]

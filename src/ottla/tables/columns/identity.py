@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import UserError
 from ottla.base.values import dataclass
+from ottla.tables.columns.flat import FLAT_NAMES, stored_path
 from ottla.tables.columns.sortable import fixed_bytes, is_exact, is_sortable, sortable
 from ottla.tables.columns.statistics import Path
 
@@ -186,7 +187,8 @@ def row_order(upsert: Upsert, rows: "pa.Schema", *, is_flat: bool) -> RowOrder:
                 f"--upsert-by {'.'.join(path)}: rows cannot be told apart by a {kind}; name "
                 f"columns of texts, whole numbers, times or decimals"
             )
-    named = upsert.version or ("timestamp" if upsert.is_history else "")
+    time = "_timestamp" if is_flat else "timestamp"
+    named = upsert.version or (time if upsert.is_history else "")
     if not named:
         return RowOrder(key=key)
     version = _path(named, rows, "--version-by", is_flat=is_flat)
@@ -215,11 +217,25 @@ def _history_type(kind: "pa.DataType") -> "pa.DataType | None":
 
 def _path(text: str, rows: "pa.Schema", option: str, *, is_flat: bool) -> Path:
     path = tuple(text.split("."))
-    for candidate in (path, ("value", *path)) if is_flat else (path,):
-        if _kind(rows, candidate) is not None:
-            return candidate
+    candidates = (_own_path(path), path, ("value", *path)) if is_flat else (path,)
+    found = [one for one in candidates if one and _kind(rows, one) is not None]
+    if len(found) > 1:
+        # One of the two may come later: what rows are told apart by must not change then.
+        raise UserError(
+            f"{option} {text}: the record and its value have such a column; write "
+            f"{'.'.join(stored_path(found[0], is_flat=True))} or {'.'.join(found[1])}, or --rename "
+            f"that of the value"
+        )
+    if found:
+        return found[0]
     there = ", ".join(_names(rows, is_flat=is_flat))
     raise UserError(f"{option} {text}: the table has no such column; it has {there}")
+
+
+def _own_path(path: Path) -> Path | None:
+    """The path in rows of a record's own column in a flat table, `_timestamp`."""
+    own = {flat: name for name, flat in FLAT_NAMES.items()}
+    return (own[path[0]], *path[1:]) if path[0] in own else None
 
 
 def _kind(rows: "pa.Schema", path: Path) -> Any:
@@ -243,6 +259,7 @@ def _names(rows: "pa.Schema", *, is_flat: bool) -> Iterable[str]:
             continue
         inner = list(field.type) if types.is_struct(field.type) else []
         for one in inner:
-            yield one.name if is_flat and field.name == "value" else f"{field.name}.{one.name}"
+            path = (field.name, one.name)
+            yield ".".join(stored_path(path, is_flat=is_flat))
         if not inner:
-            yield field.name
+            yield FLAT_NAMES[field.name] if is_flat else field.name

@@ -209,8 +209,20 @@ def _of_rows(one: PartitionField, rows: "pa.Schema") -> PartitionField:
     """A field that may be named by a column of a flat table."""
     own = {flat: name for name, flat in FLAT_NAMES.items()}
     first, *rest = one.path
-    path = [own.get(first, first), *rest] if first in own or first in rows.names else []
+    # `day` alone is of the record's time, whatever the values have.
+    is_of_value = first in _value_names(rows) and not (
+        one.transform.is_time and first == "timestamp"
+    )
+    is_own = first in own or (first in rows.names and not is_of_value)
+    path = [own.get(first, first), *rest] if is_own else []
     return replace(one, column=".".join(path) if path else f"value.{one.column}")
+
+
+def _value_names(rows: "pa.Schema") -> list[str]:
+    import pyarrow.types as types
+
+    kind = rows.field("value").type
+    return [field.name for field in kind] if types.is_struct(kind) else []
 
 
 def _name(one: PartitionField, columns: Sequence[str], *, is_spec: bool) -> str:
