@@ -159,6 +159,11 @@ class SocketConnection(Closing):
         version = min(last, known.last, known.last if newest is None else newest)
         if version < max(oldest, known.first):
             name = ApiKey(api_key).name
+            if ApiKey.VOTE in self._versions and ApiKey.METADATA not in self._versions:
+                raise UserError(
+                    f"{self.address} is a listener of controllers, which does not answer {name}; "
+                    "name a broker's (ottla cluster status --controllers asks controllers)"
+                )
             raise UserError(
                 f"{self.address} does not answer {name} in a version that is known here"
             )

@@ -435,6 +435,9 @@ def test_commands_show_the_quorum_and_follow_its_log(quorum: QuorumNodes) -> Non
     assert f"node {leader.id} leads epoch {epoch}: 3 voters, 0 observers" in status.output
     reason = leader.thread.status().election_reason
     assert f"node {leader.id} has stood for election because {reason}" in status.output
+    for_brokers = CliRunner().invoke(cli, ["topics", "list", addresses[0]])
+    said = f"{addresses[0]} is a listener of controllers, which does not answer METADATA; name a"
+    assert said in for_brokers.output + str(for_brokers.exception)
 
 
 def test_voters_come_and_go_while_the_quorum_runs() -> None:
