@@ -6,6 +6,7 @@ Records are offered up to the high watermark (`offered_ends`).
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ApiError, UserError
@@ -49,7 +50,7 @@ MAX_TASK_SIZE = 128 * 1024 * 1024
 """The approximate maximum of bytes of the log that a task reads, and so of a Parquet file."""
 
 MIN_MARKED_SIZE = 64 * 1024
-"""Segments below this size are a single span and are not divided among tasks."""
+"""Segments below this size are not divided among tasks, and share a span with their neighbours."""
 
 MARK_COUNT = 64
 """The number of spans per segment, by which tasks are cut by bytes rather than by offsets."""
@@ -359,15 +360,8 @@ def _spans(log: ReadOnlyLog, wanted: OffsetRange) -> list[OffsetSpan]:
 
     Offsets removed since the range was planned are a span too, and its task reports the loss.
     """
-    segments = log.segments
-    bounds = [*(segment.base_offset for segment in segments), log.log_end_offset]
-    whole = [
-        span
-        for number, segment in enumerate(segments)
-        if bounds[number + 1] > wanted.from_offset and bounds[number] < wanted.until_offset
-        for span in _segment_spans(log, segment, bounds[number + 1])
-    ]
-    parts = [part for span in whole if (part := span.within(wanted)) is not None]
+    spans = _log_spans(log, wanted)
+    parts = [part for span in spans if (part := span.within(wanted)) is not None]
     gone_until = parts[0].from_offset if parts else wanted.until_offset
     if wanted.from_offset < gone_until:
         gone = OffsetSpan(from_offset=wanted.from_offset, until_offset=gone_until, size=1)
@@ -375,13 +369,42 @@ def _spans(log: ReadOnlyLog, wanted: OffsetRange) -> list[OffsetSpan]:
     return parts
 
 
+def _log_spans(log: ReadOnlyLog, wanted: OffsetRange) -> Iterator[OffsetSpan]:
+    """The spans of the segments that overlap with a range."""
+    segments = log.segments
+    ends = [*(segment.base_offset for segment in segments[1:]), log.log_end_offset]
+    there = [
+        (segment, end)
+        for segment, end in zip(segments, ends, strict=False)
+        if end > wanted.from_offset and segment.base_offset < wanted.until_offset
+    ]
+    for is_short, run in groupby(there, lambda one: one[0].size < MIN_MARKED_SIZE):
+        if is_short:
+            yield from _short_spans(run)
+        else:
+            for segment, end in run:
+                yield from _segment_spans(log, segment, end)
+
+
+def _short_spans(run: Iterable[tuple["SegmentFiles", int]]) -> Iterator[OffsetSpan]:
+    """Short segments that follow each other, together: there may be ten thousand."""
+    begin = end = size = 0
+    for segment, end in run:
+        begin = begin if size else segment.base_offset
+        size += max(1, segment.size)
+        if size >= MIN_MARKED_SIZE:
+            yield OffsetSpan(from_offset=begin, until_offset=end, size=size)
+            size = 0
+    if size:
+        yield OffsetSpan(from_offset=begin, until_offset=end, size=size)
+
+
 def _segment_spans(
     log: ReadOnlyLog, segment: "SegmentFiles", until_offset: int
 ) -> Iterator[OffsetSpan]:
     """A segment in spans that begin at entries of the offset index."""
     offset, position = segment.base_offset, 0
-    is_short = segment.size < MIN_MARKED_SIZE
-    marks = [] if is_short else index_marks(log.directory.file_system, segment, MARK_COUNT)
+    marks = index_marks(log.directory.file_system, segment, MARK_COUNT)
     for next_offset, next_position in [*marks, (until_offset, segment.size)]:
         if offset < next_offset <= until_offset and next_position > position:
             size = next_position - position

@@ -107,13 +107,8 @@ class HeaderCheck:
 
     def _limit_of(self, segment: Segment) -> int:
         """The offset before which a segment's last batch ends."""
-        following = self._segments.floor_index(segment.base_offset) + 1
-        values = self._segments.values
-        return (
-            values[following].base_offset
-            if following < len(values)
-            else self._offsets.log_end_offset
-        )
+        following = self._segments.after(segment)
+        return self._offsets.log_end_offset if following is None else following.base_offset
 
 
 def _run(walk: "Walk", wanted: int, end: int) -> CorruptionError | None:

@@ -82,7 +82,9 @@ class LogReader:
             bound = self.bound(isolation)
             if offset < bound:
                 found = self._read_below(bound, offset, max_size, min_one_message)
-            if isolation is Isolation.LAST_STABLE:
+            if isolation is Isolation.LAST_STABLE and not self._segments.may_have_aborted(offset):
+                aborted = []  # and no index of offsets is opened to find where the read ends
+            elif isolation is Isolation.LAST_STABLE:
                 end = self._end_of(found, offset, bound) if found else offset
                 aborted = self.aborted_transactions(offset, end, MANY_ABORTED)
                 if found and len(aborted) == MANY_ABORTED:

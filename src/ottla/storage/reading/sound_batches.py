@@ -67,8 +67,9 @@ def _pieces(log: "PartitionLog") -> Iterator[Batch | CorruptionError]:
     """Scans one segment after the other; they may grow or be replaced between two steps."""
     offset = log.log_start_offset
     while offset < log.log_end_offset:
-        segment, *later = log.segments.from_offset(offset)
-        end = later[0].base_offset if later else log.log_end_offset
+        segment = log.segments.floor(offset) or log.segments.first
+        following = log.segments.after(segment)
+        end = log.log_end_offset if following is None else following.base_offset
         with log.health.guarding():
             file = segment.log.reader().duplicate()
             try:

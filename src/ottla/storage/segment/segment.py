@@ -172,6 +172,8 @@ class Segment(SegmentView):
 
     def search_start(self, offset: int) -> int:
         """The position of a batch at or before an offset."""
+        if offset <= self.base_offset:
+            return 0  # without an index: a read of many small segments would open each
         position = self._tail.position_of(offset)
         if position is not None:
             return position

@@ -62,6 +62,10 @@ class Segments:
         values = self.values
         return map(values.__getitem__, range(max(self.floor_index(offset), 0), len(values)))
 
+    def may_have_aborted(self, offset: int) -> bool:
+        """Whether `maybe_aborted_from` has any."""
+        return next(self.maybe_aborted_from(offset), None) is not None
+
     def maybe_aborted_from(self, offset: int) -> Iterator[Segment]:
         """Those of `from_offset` whose transaction index may have entries.
 
