@@ -36,6 +36,8 @@ from tests.compat.java_clients import (
     send_all,
 )
 from tests.integration.cli.support import serving
+from tests.support.grounds import QUORUM
+from tests.support.running_cluster import RunningCluster
 
 pytestmark = [pytest.mark.slow, needs_java_client]
 
@@ -44,10 +46,19 @@ OPTIONS += ["-o", "group.initial.rebalance.delay.ms=0"]
 names = (f"name{number}" for number in itertools.count())
 
 
-@pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with serving(tmp_path_factory.mktemp("java") / "data", *OPTIONS) as (address, _):
-        yield address
+@pytest.fixture(scope="module", params=["one broker", "a quorum"])
+def address(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """Of a quorum, a partition's leader is seldom the coordinator of what is written to it."""
+    folder = tmp_path_factory.mktemp("java") / "data"
+    if request.param == "one broker":
+        with serving(folder, *OPTIONS) as (address, _):
+            yield address
+    else:
+        folder.mkdir()
+        with RunningCluster(folder, grounds=QUORUM) as running:
+            yield running.bootstrap
 
 
 class Home:

@@ -327,7 +327,11 @@ class TransactionWorld:
     def _append(
         self, claim: ProducerClaim, where: tuple[str, int], value: str, sequence: int
     ) -> Any:
-        refusal = self.broker.transactions.admit(claim, where, self._at(), can_add=False)
+        partition = self.broker.topics.partition(*where)
+        admission = self.broker.transactions.admission(
+            claim, [partition], self._at(), can_add=False
+        )
+        refusal = admission.refusal(partition, claim)
         if refusal is not ErrorCode.NONE:
             raise ApiError(refusal)
         builder = RecordBatchBuilder(
@@ -338,9 +342,7 @@ class TransactionWorld:
         )
         builder.append(b"k", value.encode(), self._at().now_ms)
         records = bytearray(builder.build())
-        return self.broker.appends.append(
-            self.broker.topics.partition(*where), records, now_ms=self._at().now_ms
-        )
+        return self.broker.appends.append(partition, records, now_ms=self._at().now_ms)
 
     def _call(self, deed: Callable[[], Answer], *, may_be_late: bool = False) -> Answer | None:
         """The answer, or `None` where nothing comes back."""

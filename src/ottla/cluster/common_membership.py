@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
+from ottla.broker.membership.admission_requests import AdmissionRequest
 from ottla.broker.membership.dead_letter_requests import DeadLetterRequest
 from ottla.broker.membership.end_requests import EndOffsetsRequest
 from ottla.broker.membership.marker_requests import MarkerRequest
@@ -58,6 +59,9 @@ class CommonMembership:
 
     def send_markers(self, request: MarkerRequest) -> None:
         self._connected().exchanges.markers.send(request)
+
+    def ask_for_admission(self, request: AdmissionRequest) -> None:
+        self._connected().exchanges.admissions.send(request)
 
     def ask_about_metadata(self, request: MetadataRequest) -> None:
         channels = self._connected().exchanges.metadata

@@ -10,6 +10,7 @@ from ottla.base.values import dataclass
 from ottla.broker.broker import Broker
 from ottla.broker.replicas.replicas import Replicas
 from ottla.broker.topics.partition import Partition
+from ottla.cluster.admission_channels import AdmissionChannels, admission_channels
 from ottla.cluster.channels import ChannelParts
 from ottla.cluster.dead_letter_channels import DeadLetterChannels, dead_letter_channels
 from ottla.cluster.end_offset_channels import EndOffsetChannels, end_offset_channels
@@ -26,6 +27,7 @@ from ottla.config.inter_broker_version import InterBrokerVersion
 class Exchanges:
     fetchers: Fetchers
     markers: MarkerChannels
+    admissions: AdmissionChannels
     share_states: ShareStateChannels
     dead_letters: DeadLetterChannels
     ends: EndOffsetChannels
@@ -36,6 +38,7 @@ class Exchanges:
         """Ends all threads. Must not be called under the broker's lock."""
         self.fetchers.stop()
         self.markers.stop()
+        self.admissions.stop()
         self.share_states.stop()
         self.dead_letters.stop()
         self.ends.stop()
@@ -64,6 +67,7 @@ def exchanges_of(
     return Exchanges(
         fetchers=fetchers,
         markers=marker_channels(parts, broker.transactions, version),
+        admissions=admission_channels(parts, broker.transactions.admissions.answered),
         share_states=share_state_channels(parts, broker.share_persister.answered),
         dead_letters=dead_letter_channels(parts, broker.dead_letters_answered),
         ends=end_offset_channels(parts, broker.end_offsets.answered),

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ottla.broker.membership.admission_requests import AdmissionRequest
     from ottla.broker.membership.dead_letter_requests import DeadLetterRequest
     from ottla.broker.membership.end_requests import EndOffsetsRequest
     from ottla.broker.membership.marker_requests import MarkerRequest
@@ -19,6 +20,9 @@ class NoMembership:
 
     def send_markers(self, request: "MarkerRequest") -> None:
         raise AssertionError("all partitions are led here: no marker is sent")
+
+    def ask_for_admission(self, request: "AdmissionRequest") -> None:
+        raise AssertionError("all transactions are coordinated here: no coordinator is asked")
 
     def ask_about_metadata(self, request: "MetadataRequest") -> None:
         raise AssertionError("all partitions are led here: no leader is asked")

@@ -11,6 +11,7 @@ from ottla.base.errors import ApiError
 from ottla.base.files import Buffer
 from ottla.base.principal import Principal
 from ottla.base.turns import InParts
+from ottla.broker.membership.admission_requests import AdmissionRequest
 from ottla.broker.membership.dead_letter_requests import DeadLetterRequest
 from ottla.broker.membership.end_requests import EndOffsetsRequest
 from ottla.broker.membership.marker_requests import MarkerRequest
@@ -49,6 +50,9 @@ class Membership(Protocol):
         """Sends markers to the broker in the request; the transaction coordinator gets the
         response.
         """
+
+    def ask_for_admission(self, request: AdmissionRequest) -> None:
+        """Sends questions to the broker in the request; `Admissions.answered` gets the answer."""
 
     def ask_about_metadata(self, request: MetadataRequest) -> None:
         """Sends a request to the broker in it; `RemoteLogMetadata.answered` gets the answer."""

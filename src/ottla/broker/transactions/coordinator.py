@@ -6,6 +6,7 @@ that all of them are. Kafka's counterpart: `TransactionCoordinator`.
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from ottla.base.error_codes import ErrorCode
@@ -13,7 +14,7 @@ from ottla.base.errors import ApiError, ProtocolError
 from ottla.base.partitions import TopicPartition
 from ottla.base.timers import AllTimers, Timers
 from ottla.base.timestamps import Timestamps
-from ottla.base.turns import PART_SIZE
+from ottla.base.turns import PART_SIZE, in_turns
 from ottla.broker.coordination.internal_topic import (
     CoordinatorBroker,
     EncodedRecord,
@@ -25,7 +26,16 @@ from ottla.broker.coordination.runtime import REFUSALS, CoordinatorRuntime
 from ottla.broker.coordination.shards import Shard
 from ottla.broker.coordination.stored_records import StoredRecord
 from ottla.broker.groups.coordinator import GroupCoordinator
+from ottla.broker.membership.admission_requests import AdmissionRequest, AskedPartitions
 from ottla.broker.membership.marker_requests import NO_LEADER, MarkerErrors, MarkerRequest
+from ottla.broker.topics.partition import Partition
+from ottla.broker.transactions.admissions import (
+    RETRIED_FOR_MS,
+    RETRY_MS,
+    Admission,
+    Admissions,
+    Errors,
+)
 from ottla.broker.transactions.endings import Endings
 from ottla.broker.transactions.marker_sender import MarkerSender
 from ottla.broker.transactions.markers import Markers
@@ -56,9 +66,12 @@ logger = logging.getLogger(__name__)
 AnswerT = TypeVar("AnswerT", bound=Answer)
 
 
-class MarkerChannel(Protocol):
+class TransactionMembership(Protocol):
     def send_markers(self, request: MarkerRequest) -> None:
         """Sends markers to the broker in the request; `markers_answered` gets the response."""
+
+    def ask_for_admission(self, request: AdmissionRequest) -> None:
+        """Sends questions to the broker in the request; `admissions.answered` gets the response."""
 
 
 class TransactionBroker(CoordinatorBroker, Protocol):
@@ -68,7 +81,7 @@ class TransactionBroker(CoordinatorBroker, Protocol):
     producer_ids: ProducerIdSource
 
     @property
-    def membership(self) -> MarkerChannel: ...
+    def membership(self) -> TransactionMembership: ...
 
 
 class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
@@ -96,6 +109,8 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
         self._endings = Endings(self.shards, self._sender, self._send, timers, self._run)
         self._broker = broker
         self._must_verify = must_verify
+        self.admissions = Admissions(self._send_questions)
+        self._again: Timers[Admission] = timers.new_room()
         self._groups = groups
 
     def _leader_of(self, transactional_id: str, partition: TopicPartition) -> int | None:
@@ -120,6 +135,9 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
             return self.markers.write_all(request, at, committed)
         self._broker.membership.send_markers(request)
         return None
+
+    def _send_questions(self, request: AdmissionRequest) -> None:
+        self._broker.membership.ask_for_admission(request)
 
     def machine_of(self, transactional_id: str, at: Timestamps) -> TransactionMachine | ErrorCode:
         """Returns the machine of an id, or why this broker does not serve the id; raises
@@ -217,24 +235,81 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
             return dict.fromkeys(partitions, machine)
         return machine.verify(claim, partitions)
 
-    def admit(
-        self, claim: ProducerClaim, where: TopicPartition, at: Timestamps, *, can_add: bool
-    ) -> ErrorCode:
-        """Returns NONE if a producer may write to a partition in a transaction, or the error.
+    def admission(
+        self,
+        claim: ProducerClaim,
+        partitions: Iterable[Partition],
+        at: Timestamps,
+        *,
+        can_add: bool,
+    ) -> Admission:
+        """Asks the transaction's coordinator, here or on another broker, whether a producer may
+        write to partitions that are led here.
 
-        The partition must have been added; with `can_add` it is added here, as producers of
-        transactions version 2 expect. Unlike in Kafka, a broker does not ask another broker that is
-        the transaction's coordinator.
+        The partitions must have been added; with `can_add` they are added now, as producers of
+        transactions version 2 expect, and admitted once that is committed.
         """
-        if self.shards.serving(claim.transactional_id) is None:
-            return ErrorCode.NONE
-        if can_add:
-            return self.add_partitions(
-                claim, [where], at, client_version=FIRST_EPOCH_BUMP_VERSION
-            ).error
-        if not self._must_verify():
-            return ErrorCode.NONE
-        return self.verify(claim, [where], at)[where]
+        admission = Admission(
+            claim,
+            can_add=can_add,
+            is_needed=can_add or self._must_verify(),
+            deadline_ms=at.monotonic_ms + RETRIED_FOR_MS,
+        )
+        if admission.is_needed:
+            machine = self.machine_of(claim.transactional_id, at)
+            is_vouched = isinstance(machine, ErrorCode) and self.admissions.has_vouched(claim)
+            for one in in_turns(partitions):
+                admission.take(one, is_vouched=is_vouched)
+            if admission.is_pending:
+                self._ask(admission, at)
+            admission.is_awaited = admission.is_pending
+        return admission
+
+    def _ask(self, admission: Admission, at: Timestamps) -> None:
+        claim, places = admission.claim, admission.asked
+        machine = self.machine_of(claim.transactional_id, at)
+        if machine is ErrorCode.NOT_COORDINATOR:
+            self._ask_elsewhere(admission, at)
+        elif isinstance(machine, ErrorCode):
+            self._said(admission, dict.fromkeys(places, machine), at)
+        elif admission.can_add:
+            version = FIRST_EPOCH_BUMP_VERSION
+            decision = machine.add_partitions(claim, places, at, client_version=version)
+            error = self._run(decision, at).error
+            shard = None if error else self.shards.serving(claim.transactional_id)
+            if shard is None:
+                self._said(admission, dict.fromkeys(places, error), at)
+                return
+
+            def committed(failure: ErrorCode) -> None:
+                refusal = REFUSALS.get(failure, failure)
+                self._said(admission, dict.fromkeys(places, refusal), self._now())
+
+            shard.defer(committed, at.monotonic_ms + self._commit_timeout_ms)
+        else:
+            self._said(admission, machine.verify(claim, places), at)
+
+    def _ask_elsewhere(self, admission: Admission, at: Timestamps) -> None:
+        claim = admission.claim
+        place = TopicPartition(TRANSACTION_STATE, self.partition_of(claim.transactional_id))
+        broker = self._broker.replicas.topics.leader_of(place)
+        if broker in (self._broker.node_id, NO_LEADER, None):
+            self._said(admission, {}, at)
+            return
+        asked = AskedPartitions(claim, admission.asked, admission.can_add)
+        self.admissions.ask(broker, asked, partial(self._said, admission))
+
+    def _said(self, admission: Admission, errors: Errors, at: Timestamps) -> None:
+        """The next transaction may begin before the last one's markers are written: instead of the
+        producer, as in Kafka, the coordinator is asked again, a few times.
+        """
+        is_too_early = ErrorCode.CONCURRENT_TRANSACTIONS in errors.values()
+        if admission.can_add and is_too_early and at.monotonic_ms < admission.deadline_ms:
+            self._again.set(admission, at.monotonic_ms + RETRY_MS)
+            return
+        admission.settle(errors)
+        if admission.is_awaited:
+            self._queue_answer(admission.waiting)
 
     def end(
         self, claim: ProducerClaim, at: Timestamps, *, is_commit: bool, client_version: int = 0
@@ -255,6 +330,8 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
         self._at = at
         self.shards.advance(at.monotonic_ms)
         self._endings.advance(at)
+        for admission in self._again.take_all_due(at.monotonic_ms):
+            self._ask(admission, at)
         is_spent = self._broker.budget.is_spent
         for machine in self.known:
             while (due := machine.advance(at)) is not None:

@@ -3,18 +3,18 @@
 Versions 0 to 2 carry message sets of the old formats, which are kept as the topic asks. With acks=0
 there is no response; a failure then closes the connection, so that the producer refreshes its
 metadata.
-A batch in a transaction is accepted if its partition was added to the transaction. From version 12
-on it is added here, and a log without the producer's state takes only its first batch (KIP-890).
+A batch in a transaction is accepted if its partition was added to the transaction, which the
+transaction's coordinator says. From version 12 on it is added now, and a log without the producer's
+state takes only its first batch (KIP-890).
 Kafka's counterparts: `KafkaApis.handleProduceRequest`, `ProduceRequest.validateRecords`.
 """
 
 from collections.abc import Hashable, Iterable
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, InvalidRecordsError, ProtocolError
 from ottla.base.files import Buffer
-from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import in_turns
 from ottla.broker.topics.partition import Partition
@@ -46,6 +46,10 @@ from ottla.server.dispatching.request_context import PendingResponse, RequestCon
 from ottla.server.handling.fencing import refusal_of_write
 from ottla.storage.log.append import LongPreparationError, PreparedRecords
 
+if TYPE_CHECKING:
+    from ottla.broker.transactions.admissions import Admission
+    from ottla.coordinator.transaction.requests import ProducerClaim
+
 ACKS = (-1, 0, 1)
 ACKS_ALL: Final = -1
 
@@ -62,6 +66,16 @@ MANY: Final = 50
 """Number of partitions whose appends take less than 5 ms."""
 
 WITHOUT_ID: Final = "A batch of a transaction came in a request without a transactional id."
+
+
+class Write(NamedTuple):
+    """A request, and what its records wait for before and after they are appended."""
+
+    request: ProduceRequest
+    context: RequestContext
+    admission: "Admission | None"
+    """What the coordinator of the transaction says, if the request is in one."""
+    commit: "Commit | None"
 
 
 class LongAppend:
@@ -86,21 +100,12 @@ class LongAppend:
 class PendingProduce(PendingResponse):
     """The response to a request of which some records are prepared in another thread."""
 
-    __slots__ = ("_commit", "_context", "_long", "_preparation", "_request", "_response")
+    __slots__ = ("_long", "_preparation", "_response", "_write")
 
-    def __init__(
-        self,
-        request: ProduceRequest,
-        context: RequestContext,
-        response: ProduceResponse,
-        long: list[LongAppend],
-        commit: "Commit | None",
-    ) -> None:
-        self._commit = commit
-        self._preparation = context.broker.appends.prepare([one.work for one in long])
+    def __init__(self, write: Write, response: ProduceResponse, long: list[LongAppend]) -> None:
+        self._preparation = write.context.broker.appends.prepare([one.work for one in long])
         super().__init__(self._preparation)
-        self._request = request
-        self._context = context
+        self._write = write
         self._response = response
         self._long = long
         self.takes_long = len(long) > MANY
@@ -108,10 +113,10 @@ class PendingProduce(PendingResponse):
     def finish(self, at: Timestamps) -> ProduceResponse | PendingResponse | None:
         prepared = self._preparation.result
         assert prepared is not None
-        request, context, commit = self._request, self._context.later(at), self._commit
+        write = self._write._replace(context=self._write.context.later(at))
         for one, records in in_turns(zip(self._long, prepared, strict=True)):
-            one.answers[one.place] = _append_prepared(one, records, request, context, commit)
-        return _answer(self._response, request, context, commit)
+            one.answers[one.place] = _append_prepared(one, records, write)
+        return _answer(self._response, write)
 
 
 class Commit:
@@ -157,6 +162,35 @@ class PendingCommit(PendingResponse):
 def handle(
     request: ProduceRequest, context: RequestContext
 ) -> ProduceResponse | PendingResponse | None:
+    admission = None
+    if request.transactional_id is not None and context.api_version >= FIRST_BATCH_VERSION:
+        admission = _admission(request, request.transactional_id, context)
+    if admission is None or not admission.is_pending:
+        return _append_all(request, context, admission)
+    return PendingAdmission(request, context, admission)
+
+
+class PendingAdmission(PendingResponse):
+    """The response to a request whose transaction's coordinator is still being asked."""
+
+    __slots__ = ("_admission", "_context", "_request")
+
+    def __init__(
+        self, request: ProduceRequest, context: RequestContext, admission: "Admission"
+    ) -> None:
+        super().__init__(admission.waiting)
+        self._admission = admission
+        self._context = context
+        self._request = request
+        self.takes_long = sum(len(one.partition_data) for one in request.topic_data) > MANY
+
+    def finish(self, at: Timestamps) -> ProduceResponse | PendingResponse | None:
+        return _append_all(self._request, self._context.later(at), self._admission)
+
+
+def _append_all(
+    request: ProduceRequest, context: RequestContext, admission: "Admission | None"
+) -> ProduceResponse | PendingResponse | None:
     long: list[LongAppend] = []
     commit: Commit | None = None
     if request.acks == ACKS_ALL:
@@ -166,21 +200,16 @@ def handle(
     topics: Iterable[TopicProduceData] = request.topic_data
     if len(request.topic_data) > 1:
         topics = in_turns(topics)
-    response = ProduceResponse(
-        responses=[_append_topic(one, request, context, long, commit) for one in topics]
-    )
+    write = Write(request, context, admission, commit)
+    response = ProduceResponse(responses=[_append_topic(one, write, long) for one in topics])
     if long:
-        return PendingProduce(request, context, response, long, commit)
-    return _answer(response, request, context, commit)
+        return PendingProduce(write, response, long)
+    return _answer(response, write)
 
 
-def _answer(
-    response: ProduceResponse,
-    request: ProduceRequest,
-    context: RequestContext,
-    commit: Commit | None,
-) -> ProduceResponse | PendingResponse | None:
-    if request.acks == 0:
+def _answer(response: ProduceResponse, write: Write) -> ProduceResponse | PendingResponse | None:
+    context, commit = write.context, write.commit
+    if write.request.acks == 0:
         _close_on_failure(response)
         return None
     if commit is not None and not commit.pending.all_awaited():
@@ -213,22 +242,18 @@ def _has_error(response: ProduceResponse) -> bool:
 
 
 def _append_topic(
-    wanted: TopicProduceData,
-    request: ProduceRequest,
-    context: RequestContext,
-    long: list[LongAppend],
-    commit: Commit | None,
+    wanted: TopicProduceData, write: Write, long: list[LongAppend]
 ) -> TopicProduceResponse:
-    topic = _find_topic(wanted, context)
+    topic = _find_topic(wanted, write.context)
     answers: list[PartitionProduceResponse] = []
     partitions: Iterable[PartitionProduceData] = wanted.partition_data
     if len(wanted.partition_data) > 1:
         partitions = in_turns(partitions)
     for data in partitions:
         try:
-            answers.append(_append(topic, data, request, context, None, commit))
+            answers.append(_append(topic, data, write, None))
         except ApiError as error:
-            answers.append(_refusal(wanted, data.index, error, context))
+            answers.append(_refusal(wanted, data.index, error, write.context))
         except LongPreparationError as work:
             long.append(LongAppend(wanted, data, answers, work))
             answers.append(PartitionProduceResponse(index=data.index))
@@ -250,32 +275,24 @@ def _find_topic(wanted: TopicProduceData, context: RequestContext) -> Topic | Ap
     return ApiError(ErrorCode.UNKNOWN_TOPIC_ID if has_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def _append_prepared(
-    one: LongAppend,
-    records: Prepared,
-    request: ProduceRequest,
-    context: RequestContext,
-    commit: Commit | None,
-) -> PartitionProduceResponse:
+def _append_prepared(one: LongAppend, records: Prepared, write: Write) -> PartitionProduceResponse:
     """Checks everything except the records again, since others were served meanwhile."""
     try:
         if isinstance(records, ApiError):
             raise records
-        topic = _find_topic(one.topic, context)
-        return _append(topic, one.data, request, context, records, commit)
+        topic = _find_topic(one.topic, write.context)
+        return _append(topic, one.data, write, records)
     except ApiError as error:
-        return _refusal(one.topic, one.data.index, error, context)
+        return _refusal(one.topic, one.data.index, error, write.context)
 
 
 def _append(
     topic: Topic | ApiError,
     data: PartitionProduceData,
-    request: ProduceRequest,
-    context: RequestContext,
+    write: Write,
     prepared: PreparedRecords | None,
-    commit: Commit | None,
 ) -> PartitionProduceResponse:
-    acks = request.acks
+    acks, context, commit = write.request.acks, write.context, write.commit
     if acks not in ACKS:
         raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
     if not isinstance(topic, Topic):
@@ -289,7 +306,7 @@ def _append(
     if context.api_version >= FIRST_BATCH_VERSION:
         batch = _only_batch(records, context.api_version)
         if batch.attributes & TRANSACTIONAL_BIT:
-            _admit(partition, batch, request.transactional_id, context)
+            _admit(partition, batch, write)
     elif _has_transactional(records):
         raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, WITHOUT_ID)
     info = context.broker.appends.append(
@@ -343,35 +360,72 @@ def _only_batch(records: Buffer, api_version: int) -> RecordBatch:
     return batch
 
 
-def _admit(
-    partition: Partition,
-    batch: RecordBatch,
-    transactional_id: str | None,
-    context: RequestContext,
-) -> None:
+def _admit(partition: Partition, batch: RecordBatch, write: Write) -> None:
     """Raises `ApiError` unless the batch may go into the partition in its transaction."""
-    from ottla.coordinator.transaction.requests import ProducerClaim
-
+    transactional_id, api_version = write.request.transactional_id, write.context.api_version
     if transactional_id is None:
         raise ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, WITHOUT_ID)
-    producer_id, sequence = batch.producer_id, batch.base_sequence
-    can_add = context.api_version >= FIRST_ADDING_VERSION
-    if can_add and sequence and producer_id not in partition.log.producers.entries:
+    claim = _claim_of(batch, transactional_id)
+    if api_version >= FIRST_ADDING_VERSION and not _begins_well(partition, batch):
         raise ApiError(
             ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
-            f"Producer {producer_id} begins here with sequence {sequence}; 0 was next.",
+            f"Producer {claim.producer_id} begins here with sequence {batch.base_sequence}; 0 was "
+            "next.",
         )
-    claim = ProducerClaim(
-        transactional_id=transactional_id, producer_id=producer_id, epoch=batch.producer_epoch
+    # Without an answer, its log or its leadership has changed since the coordinator was asked.
+    refusal = (
+        ErrorCode.NOT_COORDINATOR
+        if write.admission is None
+        else write.admission.refusal(partition, claim)
     )
-    where = TopicPartition(partition.topic, partition.index)
-    refusal = context.broker.transactions.admit(claim, where, context.at, can_add=can_add)
     if refusal:
-        knows_abortable = context.api_version >= FIRST_ABORTABLE_VERSION
         raise ApiError(
-            refusal_of_write(refusal, knows_abortable=knows_abortable),
+            refusal_of_write(refusal, knows_abortable=api_version >= FIRST_ABORTABLE_VERSION),
             f"The partition is not in the transaction of {transactional_id}: {refusal.name}.",
         )
+
+
+def _begins_well(partition: Partition, batch: RecordBatch) -> bool:
+    return not batch.base_sequence or batch.producer_id in partition.log.producers.entries
+
+
+def _claim_of(batch: RecordBatch, transactional_id: str) -> "ProducerClaim":
+    from ottla.coordinator.transaction.requests import ProducerClaim
+
+    return ProducerClaim(
+        transactional_id=transactional_id,
+        producer_id=batch.producer_id,
+        epoch=batch.producer_epoch,
+    )
+
+
+def _admission(
+    request: ProduceRequest, transactional_id: str, context: RequestContext
+) -> "Admission | None":
+    """Asks the transaction's coordinator about the partitions; what is wrong with one is found when
+    its records are appended. `None` without a batch in a transaction.
+    """
+    claim: ProducerClaim | None = None
+    partitions = []
+    can_add = context.api_version >= FIRST_ADDING_VERSION
+    for wanted in in_turns(request.topic_data):
+        topic = _find_topic(wanted, context)
+        if isinstance(topic, ApiError):
+            continue
+        for data in in_turns(wanted.partition_data):
+            try:
+                partition = topic.partition(data.index)
+                batch = _only_batch(data.records or b"", context.api_version)
+            except ApiError:
+                continue
+            if batch.attributes & TRANSACTIONAL_BIT:
+                claim = claim or _claim_of(batch, transactional_id)
+                if not can_add or _begins_well(partition, batch):
+                    partitions.append(partition)
+    if claim is None:
+        return None
+    transactions = context.broker.transactions
+    return transactions.admission(claim, partitions, context.at, can_add=can_add)
 
 
 def _refusal(

@@ -81,7 +81,8 @@ class ProducerEntry:
 
     `quiet_since_ms` is the monotonic time at which `is_silent` first found no new batch; `None`
     after a new batch. `is_partial` says that the entry comes from a snapshot, which has one batch,
-    and that the log may have earlier ones that the client may retry.
+    and that the log may have earlier ones that the client may retry. `last_marker_offset` is that
+    of the last marker since the log was opened.
     """
 
     producer_id: int
@@ -92,6 +93,7 @@ class ProducerEntry:
     batches: deque[Remembered] = field(default_factory=_no_batches)
     quiet_since_ms: float | None = field(default=None, compare=False)
     is_partial: bool = field(default=False, compare=False)
+    last_marker_offset: int = field(default=-1, compare=False)
 
     @property
     def last_batch(self) -> BatchMetadata | None:
@@ -250,6 +252,7 @@ class ProducerState:
             self.snapshot.keep(entry)
         entry.change_epoch(batch.producer_epoch)
         entry.coordinator_epoch = marker.coordinator_epoch
+        entry.last_marker_offset = offset
         entry.last_timestamp_ms = batch.max_timestamp_ms
         entry.quiet_since_ms = None
         first_offset, entry.transaction_first_offset = entry.transaction_first_offset, None
