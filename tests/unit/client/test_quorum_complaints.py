@@ -1,8 +1,14 @@
 """What is said of a quorum's state, by what its leader tells."""
 
+from ottla.base.errors import UnreachableError
 from ottla.base.ids import Uuid
 from ottla.client.administration.quorum_complaints import complaints_of_quorum
-from ottla.client.administration.quorum_status import QUIET_MS, QuorumReplica, QuorumStatus
+from ottla.client.administration.quorum_status import (
+    QUIET_MS,
+    QuorumReplica,
+    QuorumStatus,
+    unreachable,
+)
 from ottla.diagnosis.words.remedies import remedy_text
 
 NOW_MS = 1_800_000_000_000
@@ -75,3 +81,14 @@ def test_a_node_whose_metadata_lag_and_a_quorum_of_two_are_named() -> None:
     (complaint,) = complaints_of_quorum(gone)
     assert (complaint.kind, complaint.is_note) == ("silent_observer", True)
     assert "ottla cluster unregister h:1 4" in remedy_text(complaint, "h:1")
+
+
+def test_controllers_that_do_not_answer_are_all_named_with_one_hint() -> None:
+    failures = [
+        UnreachableError("a:1: Connection refused; name a broker's HOST:PORT"),
+        UnreachableError("b:1: no response within 5 s"),
+    ]
+    assert str(unreachable(failures)) == (
+        "a:1: Connection refused, b:1: no response within 5 s; name a controller's HOST:PORT"
+    )
+    assert str(unreachable(failures[1:])) == "b:1: no response within 5 s"

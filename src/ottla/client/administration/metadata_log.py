@@ -19,6 +19,7 @@ from ottla.client.administration.quorum_status import (
     controller_addresses,
     no_leader,
     quorum_status,
+    unreachable,
 )
 from ottla.client.connecting.cluster import ClientSettings, Transport
 from ottla.client.connecting.connection import Connection
@@ -112,7 +113,7 @@ class MetadataLog(Closing):
         """Asks in rounds, with pauses between them."""
         is_first = True
         while True:
-            failure: UserError | None = None
+            failures: list[UnreachableError] = []
             asked: set[Address] = set()
             has_answer = False
             while (address := self._next_address(asked)) is not None:
@@ -123,14 +124,14 @@ class MetadataLog(Closing):
                 except _LeadsNotError:
                     has_answer = True
                 except UnreachableError as error:
-                    failure = failure or error
+                    failures.append(error)
                 self.close()
                 if self.epoch > epoch and self._at is not None:
                     asked.discard(self._at)  # It leads by what is known now.
                 elif self._at == address:
                     self._at = None
-            if failure is not None and not has_answer and not self._has_been_led:
-                raise failure
+            if failures and not has_answer and not self._has_been_led:
+                raise unreachable(failures)
             if (pause_s := next(pauses, None)) is None:
                 raise no_leader(asked)
             if is_first and self._has_been_led:

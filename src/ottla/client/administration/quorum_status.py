@@ -12,6 +12,7 @@ from ottla.base.errors import ApiError, RefusalError, UnreachableError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.values import dataclass
 from ottla.client.connecting.cluster import Transport
+from ottla.client.connecting.connection import ADDRESS_HINT
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.describe_cluster import DescribeClusterRequest
 from ottla.protocol.messages.describe_quorum import (
@@ -127,8 +128,16 @@ def quorum_status(addresses: Sequence[Address], transport: Transport) -> QuorumS
         except UnreachableError as error:
             silent[address] = error
     if len(silent) == len(asked):
-        raise UnreachableError("; ".join(dict.fromkeys(map(str, silent.values()))))
+        raise unreachable(silent.values())
     raise no_leader(asked - silent.keys(), silent)
+
+
+def unreachable(failures: Iterable[UnreachableError]) -> UnreachableError:
+    """Of those that were asked as controllers nobody answers."""
+    said = dict.fromkeys(map(str, failures))
+    bare = [one.removesuffix(ADDRESS_HINT) for one in said]
+    hint = "" if bare == [*said] else "; name a controller's HOST:PORT"
+    return UnreachableError(f"{', '.join(bare)}{hint}")
 
 
 def no_leader(asked: Iterable[Address], silent: Iterable[Address] = ()) -> RefusalError:
