@@ -215,7 +215,7 @@ def test_a_prefix_of_a_registry_is_taken_off_and_checked() -> None:
     ("schema", "words"),
     [
         ("", "a field's name is missing"),
-        ("id", "'its end' is not a type"),
+        ("id", "at character 2: its end is not a type"),
         ("id number", "'number' is not a type"),
         ("id bigint,", "a field's name is missing"),
         ("id bigint not null", "',' is missing"),

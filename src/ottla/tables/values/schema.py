@@ -196,7 +196,8 @@ class _Reader:
         if word == "decimal":
             return self._decimal()
         if word not in _NAMES:
-            raise self._fault(f"{word or 'its end'!r} is not a type; there are {_OFFERED}")
+            named = repr(word) if word else "its end"
+            raise self._fault(f"{named} is not a type; there are {_OFFERED}")
         return _primitives()[_NAMES[word]]
 
     def _inner(self) -> Any:
