@@ -147,7 +147,7 @@ class LonelyNode:
         raise AssertionError("no other node is asked")
 
     send_markers = ask_about_metadata = ask_share_coordinator = _unasked
-    send_dead_letters = ask_for_ends = _unasked
+    ask_for_admission = send_dead_letters = ask_for_ends = _unasked
 
     @property
     def has_answers(self) -> bool:
