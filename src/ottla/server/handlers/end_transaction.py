@@ -1,7 +1,7 @@
 """EndTxn, 0 to 5: commits or aborts a transaction.
 
-Answered once the decision is written; by then the markers are in all partitions, unless a log
-directory has failed. From version 5 on the producer continues with another epoch (KIP-890). Kafka's
+Answered once the decision is written, in a cluster once it is committed. The markers of a broker by
+itself are then in all partitions, unless a log directory has failed. From version 5 on the producer continues with another epoch (KIP-890). Kafka's
 counterpart: `KafkaApis.handleEndTxnRequest`.
 """
 
