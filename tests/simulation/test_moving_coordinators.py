@@ -1,9 +1,10 @@
 """Three brokers on disks in memory whose coordinators move, since those who lead them are killed.
 
 A client commits offsets of a group, another ends transactions, one request after the other, while
-followers fetch, markers travel and brokers are killed and come back in an order of chance. What was
-acknowledged is found on whichever broker coordinates: offsets do not go back, records of committed
-transactions are read once, those of aborted ones never, and in the end no transaction is open.
+followers fetch, markers and questions of leaders travel, and brokers are killed and come back in an
+order of chance. What was acknowledged is found on whichever broker coordinates: offsets do not go
+back, records of committed transactions are read once, those of aborted ones never, and in the end
+no transaction is open.
 """
 
 import random
@@ -15,8 +16,10 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
+from ottla.broker.membership.admission_requests import AdmissionRequest
 from ottla.broker.membership.marker_requests import MarkerRequest
 from ottla.broker.waiting.rooms import Waiting
+from ottla.cluster.admission_channels import errors_of, message_of
 from ottla.cluster.marker_channels import _errors, _message
 from ottla.codec.schema import Message
 from ottla.controller.events import AlteredAnswer
@@ -76,7 +79,7 @@ SETTINGS = {
 
 
 class Blocks(Unasked):
-    """Gives each broker that asks another block of producer ids, and takes its markers along."""
+    """Gives each broker other blocks of producer ids, and takes along its markers and questions."""
 
     def __init__(self, world: "World", broker_id: int) -> None:
         self._world = world
@@ -91,8 +94,13 @@ class Blocks(Unasked):
         return waiting
 
     def send_markers(self, request: MarkerRequest) -> None:  # type: ignore[override]
-        if self._life == self._world.lives[self._broker_id]:
-            self._world.markers.append((self._broker_id, request))
+        self._send(request)
+
+    def ask_for_admission(self, request: AdmissionRequest) -> None:
+        self._send(request)
+
+    def _send(self, request: MarkerRequest | AdmissionRequest) -> None:
+        self._world.travelling.append((self._broker_id, self._life, request))
 
 
 class World:
@@ -110,7 +118,8 @@ class World:
         self.isr = {place: set(BROKERS) for place in self.orders}
         self.leader = {place: number + 1 for number, place in enumerate(self.orders)}
         self.answered: set[Waiting[Any]] = set()
-        self.markers: list[tuple[int, MarkerRequest]] = []
+        self.travelling: list[tuple[int, int, MarkerRequest | AdmissionRequest]] = []
+        """With the broker that sends it, and in which of its lives."""
         self.kills = 0
         self._lead_all()
 
@@ -131,7 +140,7 @@ class World:
             case number if number < 80:
                 self._work(self.chance.choice(live))
             case number if number < 97:
-                self._carry_a_marker()
+                self.carry()
             case 97 if len(live) == len(BROKERS):
                 self.kill(self.chance.choice(live))
             case 98 if len(live) < len(BROKERS):
@@ -146,15 +155,25 @@ class World:
         broker.appends.write_out()
         self.answered.update(broker.answers.take_answered(self.cluster.orders.now_ms))
 
-    def _carry_a_marker(self) -> None:
-        if self.markers:
-            sender, request = self.markers.pop(0)
-            life = self.lives[sender]
-            answer = self.ask(request.broker, _message(request), 1, steps=30)
-            if self.lives[sender] == life and sender in self.cluster.brokers:
-                errors = None if answer is None else _errors(answer)
-                transactions = self.cluster.brokers[sender].transactions
-                transactions.markers_answered(request.number, errors, self.cluster.orders.at)
+    def carry(self) -> None:
+        """Takes the next request of a broker to another one, and perhaps its answer back."""
+        if not self.travelling:
+            return
+        sender, life, request = self.travelling.pop(0)
+        if isinstance(request, MarkerRequest):
+            message, version = _message(request), 1
+        else:
+            message, version = message_of(request), 5
+        answer = self.ask(request.broker, message, version, steps=30)
+        if self.lives[sender] != life or sender not in self.cluster.brokers:
+            return
+        transactions, at = self.cluster.brokers[sender].transactions, self.cluster.orders.at
+        if isinstance(request, MarkerRequest):
+            errors = None if answer is None else _errors(answer)
+            transactions.markers_answered(request.number, errors, at)
+        else:
+            said = None if answer is None else errors_of(request, answer)
+            transactions.admissions.answered(request.number, said, at)
 
     def _join_isr(self, broker_id: int) -> None:
         """The controller takes whoever has caught up into the ISR."""
@@ -277,8 +296,11 @@ class Committer:
 
 
 class Transactor:
-    def __init__(self, world: World) -> None:
+    """`adds`: it names its partitions before it writes; otherwise the leader does (KIP-890)."""
+
+    def __init__(self, world: World, *, adds: bool) -> None:
         self.world = world
+        self.adds = adds
         self.claim: tuple[int, int] | None = None
         self.sequence = self.number = 0
         self.committed: list[str] = []
@@ -295,7 +317,7 @@ class Transactor:
             return
         assert self.claim is not None
         is_aborted = self.world.chance.random() < 0.2
-        if not (self._add() and self._produce(value)):
+        if not ((not self.adds or self._add()) and self._produce(value)):
             self.claim = None
             return
         producer_id, epoch = self.claim
@@ -305,12 +327,15 @@ class Transactor:
             producer_epoch=epoch,
             committed=not is_aborted,
         )
-        answer = self._ask(request, 3)
+        answer = self._ask(request, 3 if self.adds else 5)
         if answer is None or answer.error_code:
             self.claim = None
             if not is_aborted:
                 self.unknown.append(value)
-        elif not is_aborted:
+            return
+        if not self.adds:
+            self.claim, self.sequence = (answer.producer_id, answer.producer_epoch), 0
+        if not is_aborted:
             self.committed.append(value)
 
     def _init(self) -> bool:
@@ -351,7 +376,7 @@ class Transactor:
             timeout_ms=100_000,
             topic_data=[TopicProduceData(name="orders", partition_data=[data])],
         )
-        answer = self.world.ask(self.world.leader[ORDERS], request, 9)
+        answer = self.world.ask(self.world.leader[ORDERS], request, 9 if self.adds else 12)
         if answer is None or answer.responses[0].partition_responses[0].error_code:
             return False
         self.sequence += 1
@@ -360,7 +385,7 @@ class Transactor:
 
 def run(seed: int) -> World:
     world = World(seed)
-    committer, transactor = Committer(world), Transactor(world)
+    committer, transactor = Committer(world), Transactor(world, adds=seed % 2 == 0)
     for _ in range(60):
         for _ in range(world.chance.randrange(12)):
             world.step()
@@ -369,7 +394,7 @@ def run(seed: int) -> World:
     world.restart()
     for _ in range(3000):
         world.quiet_step()
-        world._carry_a_marker()
+        world.carry()
         for broker in world.cluster.brokers:
             world._join_isr(broker)
         if committer.check() and transactor._init():
@@ -378,7 +403,7 @@ def run(seed: int) -> World:
         raise AssertionError("the coordinators do not come back")
     for _ in range(300):
         world.quiet_step()
-        world._carry_a_marker()
+        world.carry()
     values = world.committed_values()
     assert len(set(values)) == len(values), "read twice"
     assert set(transactor.committed) <= set(values)
