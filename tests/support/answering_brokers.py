@@ -41,7 +41,7 @@ class AnsweringBrokers:
     """A `Transport`: they have one topic of one partition, and nothing is on the move.
 
     Each is asked for the brokers it knows, and for the topic's replicas, whenever a client asks;
-    the leader also whether it knows that it leads.
+    the leader also whether it knows that it leads, and each whether it has heard of topics.
     """
 
     def __init__(
@@ -50,11 +50,13 @@ class AnsweringBrokers:
         known: Callable[[int], Sequence[int]] = lambda _: BROKERS,
         controller: int = 1,
         leads: Callable[[], bool] = lambda: True,
+        has_heard: Callable[[int], bool] = lambda _: True,
     ) -> None:
         self.replicas = replicas
         self.known = known
         self.controller = controller
         self.leads = leads
+        self.has_heard = has_heard
         self.down: set[int] = set()
         self.called: list[int] = []
         """To whom connections were tried, in order."""
@@ -119,6 +121,10 @@ class _Answering:
         raise AssertionError(request)
 
     def _topic(self, name: str | None) -> MetadataResponseTopic:
+        if not self._brokers.has_heard(self._broker):
+            return MetadataResponseTopic(
+                name=name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, partitions=[]
+            )
         replicas = list(self._brokers.replicas(self._broker))
         partition = MetadataResponsePartition(
             partition_index=0, leader_id=1, replica_nodes=replicas, isr_nodes=replicas

@@ -67,6 +67,24 @@ def test_the_controller_is_asked_for_topics_and_others_where_it_is_down() -> Non
     assert asked() == 1
 
 
+@pytest.mark.parametrize("knows", BROKERS)
+def test_a_topic_is_found_as_soon_as_one_broker_has_heard_of_it(knows: int) -> None:
+    brokers = AnsweringBrokers(has_heard=lambda one: one == knows)
+    cluster = Cluster([("b", 1)], sleep=lambda _: None, topics=[], transport=brokers)
+    assert list(cluster.look_up(["orders"])) == ["orders"]
+    cluster = Cluster([("b", 1)], sleep=lambda _: None, topics=[], transport=brokers)
+    assert cluster.topic("orders").leaders == {0: 1}
+
+
+def test_a_topic_of_which_no_broker_has_heard_is_missing() -> None:
+    brokers = AnsweringBrokers(has_heard=lambda _: False)
+    cluster = Cluster([("b", 1)], sleep=lambda _: None, topics=[], transport=brokers)
+    brokers.down = {2}
+    assert cluster.look_up(["orders"]) == {}
+    with pytest.raises(ottla.UserError, match="there is no topic orders"):
+        cluster.topic("orders")
+
+
 PLACE = ottla.TopicPartition("orders", 0)
 
 

@@ -51,6 +51,9 @@ PASSING = LEADS_NOT.union(
 )
 """Errors that may pass soon, perhaps at another broker."""
 
+ASKED_FOR_NEW_TOPICS = 5
+"""Brokers that are asked about a topic before it counts as missing."""
+
 NO_NODE = -1
 KNOWS_NOBODY = "the broker knows no brokers of its cluster yet"
 LAST_SINGLE_KEY_VERSION = 3
@@ -296,16 +299,29 @@ class Cluster(Closing):
         if self._wanted is not None:
             self._wanted.update(topics)
         self.ask_any(self._take_metadata)
+        self._ask_more(topics)
         for name in topics:
             if name in self._refused:
                 code = self._refused[name]
                 raise ApiError(code, f"topic {name}: {code.description}")
         return {name: self._topics[name] for name in topics if name in self._topics}
 
+    def _ask_more(self, topics: Collection[str]) -> None:
+        """A broker may not have heard yet of a topic that another one has just answered for."""
+        for node_id in self._by_preference()[1:ASKED_FOR_NEW_TOPICS]:
+            if all(name in self._topics or name in self._refused for name in topics):
+                return
+            try:
+                self._take_metadata(self._connection(node_id))
+            except UnreachableError:
+                self._drop(node_id)
+                self._silent.add(node_id)
+
     def topic(self, name: str) -> ClusterTopic:
         """Raises `UserError` for a missing topic, `RefusedError` for one that we may not use."""
         if name not in self._topics:
             self._ask_for(name)
+            self._ask_more([name])
         if name in self._refused:
             raise RefusedError(f"topic {name}", ApiError(self._refused[name]))
         if name not in self._topics:
@@ -370,9 +386,7 @@ class Cluster(Closing):
         return self.again(lambda: self._ask_one(question))
 
     def _ask_one(self, question: Callable[[Connection], T]) -> T:
-        *some, last = sorted(
-            self.node_ids(), key=lambda one: (one in self._silent, one != self._controller, one)
-        )
+        *some, last = self._by_preference()
         for node_id in some:
             try:
                 return question(self._connection(node_id))
@@ -380,6 +394,11 @@ class Cluster(Closing):
                 self._drop(node_id)
                 self._silent.add(node_id)
         return question(self._connection(last))
+
+    def _by_preference(self) -> list[int]:
+        return sorted(
+            self.node_ids(), key=lambda one: (one in self._silent, one != self._controller, one)
+        )
 
     def ask_controller(self, question: Callable[[Connection], T]) -> T:
         """Sends a request that only the controller answers in older clusters."""

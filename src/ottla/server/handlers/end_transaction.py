@@ -1,8 +1,9 @@
 """EndTxn, 0 to 5: commits or aborts a transaction.
 
 Answered once the decision is written, in a cluster once it is committed. The markers of a broker by
-itself are then in all partitions, unless a log directory has failed. From version 5 on the producer continues with another epoch (KIP-890). Kafka's
-counterpart: `KafkaApis.handleEndTxnRequest`.
+itself are in all partitions by then, unless a log directory has failed. From version 5 on the
+producer continues with another epoch (KIP-890). Kafka's counterpart:
+`KafkaApis.handleEndTxnRequest`.
 """
 
 from ottla.coordinator.transaction.requests import ProducerClaim
