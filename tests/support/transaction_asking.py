@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ottla.base.ids import ZERO_UUID
+from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.metadata.deciding.topics import NewTopic
 from ottla.protocol.messages.add_offsets_to_transaction import AddOffsetsToTransactionRequest
 from ottla.protocol.messages.add_partitions_to_transaction import (
@@ -93,10 +93,14 @@ class ProducerAsker:
         return int(self.asker.ask(request, version).error_code)
 
     def commit_offset(self, offset: int, version: int = 4, **fields: Any) -> int:
+        answer = self.asker.ask(self.offset_commit(offset, **fields), version)
+        return int(answer.topics[0].partitions[0].error_code)
+
+    def offset_commit(self, offset: int, **fields: Any) -> TransactionOffsetCommitRequest:
         partition = TransactionOffsetCommitRequestPartition(
             partition_index=0, committed_offset=offset, committed_metadata="m"
         )
-        request = TransactionOffsetCommitRequest(
+        return TransactionOffsetCommitRequest(
             transactional_id=self.transactional_id,
             group_id="g",
             producer_id=self.producer_id,
@@ -104,10 +108,18 @@ class ProducerAsker:
             topics=[TransactionOffsetCommitRequestTopic(name="t", partitions=[partition])],
             **fields,
         )
-        answer = self.asker.ask(request, version)
-        return int(answer.topics[0].partitions[0].error_code)
 
     def produce(self, version: int = 9, index: int = 0) -> int:
+        topic_id = self.asker.broker.topics.get("t").topic_id if version >= 13 else ZERO_UUID
+        answer = self.asker.ask(self.batch_request(index, topic_id), version)
+        code = int(answer.responses[0].partition_responses[0].error_code)
+        self.sequence += not code
+        return code
+
+    def batch_request(
+        self, index: int = 0, topic_id: Uuid = ZERO_UUID, timeout_ms: int = 0
+    ) -> ProduceRequest:
+        """The next batch, of one record."""
         builder = RecordBatchBuilder(
             producer_id=self.producer_id,
             producer_epoch=self.epoch,
@@ -115,20 +127,17 @@ class ProducerAsker:
             is_transactional=True,
         )
         builder.append(None, b"v", NOW_MS)
-        data = PartitionProduceData(index=index, records=builder.build())
-        by_id = version >= 13
         topic = TopicProduceData(
-            name="" if by_id else "t",
-            topic_id=self.asker.broker.topics.get("t").topic_id if by_id else ZERO_UUID,
-            partition_data=[data],
+            name="t" if topic_id == ZERO_UUID else "",
+            topic_id=topic_id,
+            partition_data=[PartitionProduceData(index=index, records=builder.build())],
         )
-        request = ProduceRequest(
-            transactional_id=self.transactional_id, acks=-1, topic_data=[topic]
+        return ProduceRequest(
+            transactional_id=self.transactional_id,
+            acks=-1,
+            timeout_ms=timeout_ms,
+            topic_data=[topic],
         )
-        answer = self.asker.ask(request, version)
-        code = int(answer.responses[0].partition_responses[0].error_code)
-        self.sequence += not code
-        return code
 
     def end(self, *, is_commit: bool = True, version: int = 4) -> int:
         request = EndTransactionRequest(

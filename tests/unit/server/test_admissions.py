@@ -17,32 +17,24 @@ from ottla.broker.transactions.admissions import (
 )
 from ottla.cluster import admission_channels
 from ottla.cluster.admission_channels import errors_of, message_of
+from ottla.codec.schema import Message
 from ottla.coordinator.transaction.requests import ProducerClaim
 from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.protocol.messages.add_partitions_to_transaction import (
     AddPartitionsToTransactionResponse,
 )
-from ottla.protocol.messages.end_transaction import EndTransactionRequest
-from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.produce import (
-    PartitionProduceData,
     ProduceRequest,
-    TopicProduceData,
-)
-from ottla.protocol.messages.transaction_offset_commit import (
-    TransactionOffsetCommitRequest,
-    TransactionOffsetCommitRequestPartition,
-    TransactionOffsetCommitRequestTopic,
 )
 from ottla.protocol.messages.write_transaction_markers import (
     WritableTransactionMarker,
     WritableTransactionMarkerTopic,
     WriteTransactionMarkersRequest,
 )
-from ottla.record.builder import RecordBatchBuilder
 from tests.support.asking import Asker
-from tests.support.brokers import NOW_MS, at, disk
+from tests.support.brokers import at, disk
 from tests.support.replicated_brokers import PartitionOrders, Unasked, open_member
+from tests.support.transaction_asking import ProducerAsker
 
 LEADER, COORDINATOR = 1, 2
 PLACE = TopicPartition("t", 0)
@@ -103,6 +95,13 @@ class Sent:
         return ErrorCode(self.answer.topics[0].partitions[0].error_code)
 
 
+class WaitingAsker(Asker):
+    """Its answers may wait for a commit."""
+
+    def ask(self, request: Message, version: int) -> Any:
+        return Sent(self, request, version).answer
+
+
 class Two:
     """A leader of "t" and of the offsets of groups, and the coordinator of all transactions."""
 
@@ -131,24 +130,15 @@ class Two:
         for broker in both.values():
             while broker.transactions.is_loading or broker.groups.is_loading:
                 broker.answers.advance(at(0))
-        self.at_leader, self.at_coordinator = Asker(self.leader), Asker(self.coordinator)
+        self.at_leader, self.at_coordinator = Asker(self.leader), WaitingAsker(self.coordinator)
         # The first to ask has the controller asked for a block of ids.
-        self.init("first")
-
-    def init(self, transactional_id: str) -> Any:
-        request = InitProducerIdRequest(
-            transactional_id=transactional_id, transaction_timeout_ms=60_000
-        )
-        return self.to_coordinator(request)
-
-    def to_coordinator(self, request: Any) -> Any:
-        return Sent(self.at_coordinator, request, 5).answer
+        ProducerAsker(self.at_coordinator, "first").init()
 
     def carry(self) -> None:
         """Takes the next question to the coordinator, and its answer back."""
         request = self.line.requests.pop(0)
         assert request.broker == COORDINATOR
-        response = self.to_coordinator(message_of(request))
+        response = self.at_coordinator.ask(message_of(request), 5)
         self.leader.transactions.admissions.answered(
             request.number, errors_of(request, response), at(self.at_leader.monotonic_ms)
         )
@@ -158,65 +148,21 @@ class Two:
         self.leader.transactions.admissions.answered(request.number, None, at(0))
 
 
-class Producer:
+class Producer(ProducerAsker):
+    """What it asks the leader is answered later."""
+
     def __init__(self, two: Two, transactional_id: str = "tx") -> None:
-        self.two = two
-        self.transactional_id = transactional_id
-        answer = two.init(transactional_id)
-        assert not answer.error_code
-        self.producer_id, self.epoch, self.sequence = answer.producer_id, answer.producer_epoch, 0
+        super().__init__(two.at_coordinator, transactional_id)
+        self._leader = two.at_leader
+        assert self.init() == ErrorCode.NONE
 
-    def send(self, version: int) -> "Sent":
-        builder = RecordBatchBuilder(
-            producer_id=self.producer_id,
-            producer_epoch=self.epoch,
-            base_sequence=self.sequence,
-            is_transactional=True,
-        )
-        builder.append(None, b"v", NOW_MS)
-        data = PartitionProduceData(index=0, records=builder.build())
-        topic = TopicProduceData(name="t", partition_data=[data])
-        request = ProduceRequest(
-            transactional_id=self.transactional_id, acks=-1, timeout_ms=1000, topic_data=[topic]
-        )
+    def send(self, version: int) -> Sent:
+        request = self.batch_request(timeout_ms=1000)
         self.sequence += 1
-        return Sent(self.two.at_leader, request, version)
+        return Sent(self._leader, request, version)
 
-    def add(self) -> None:
-        claim = ProducerClaim(
-            transactional_id=self.transactional_id, producer_id=self.producer_id, epoch=self.epoch
-        )
-        asked = AskedPartitions(claim, (PLACE,), True)
-        request = message_of(AdmissionRequest(0, COORDINATOR, (asked,)))
-        response = self.two.to_coordinator(request)
-        assert (
-            not response.results_by_transaction[0]
-            .topic_results[0]
-            .results_by_partition[0]
-            .partition_error_code
-        )
-
-    def commit_offset(self, version: int) -> "Sent":
-        partition = TransactionOffsetCommitRequestPartition(partition_index=0, committed_offset=7)
-        request = TransactionOffsetCommitRequest(
-            transactional_id=self.transactional_id,
-            group_id="g",
-            producer_id=self.producer_id,
-            producer_epoch=self.epoch,
-            topics=[TransactionOffsetCommitRequestTopic(name="t", partitions=[partition])],
-        )
-        return Sent(self.two.at_leader, request, version)
-
-    def end(self) -> ErrorCode:
-        request = EndTransactionRequest(
-            transactional_id=self.transactional_id,
-            producer_id=self.producer_id,
-            producer_epoch=self.epoch,
-            committed=True,
-        )
-        answer = self.two.to_coordinator(request)
-        self.producer_id, self.epoch, self.sequence = answer.producer_id, answer.producer_epoch, 0
-        return ErrorCode(answer.error_code)
+    def send_offset(self, version: int) -> Sent:
+        return Sent(self._leader, self.offset_commit(7), version)
 
 
 @pytest.fixture
@@ -233,7 +179,7 @@ def test_the_coordinator_adds_the_partition_before_the_first_batch_is_appended(t
     assert first.error is ErrorCode.NONE
     assert producer.send(ADDED).error is ErrorCode.NONE
     assert not two.line.requests
-    assert producer.end() is ErrorCode.NONE
+    assert producer.end(version=5) == ErrorCode.NONE
 
 
 def test_without_an_answer_the_producer_is_to_send_again(two: Two) -> None:
@@ -253,7 +199,7 @@ def test_an_older_producer_must_have_added_the_partition(two: Two) -> None:
     two.carry()
     assert sent.error is ErrorCode.TRANSACTION_ABORTABLE
     producer.sequence = 0
-    producer.add()
+    assert producer.add(0) == [ErrorCode.NONE]
     sent = producer.send(VERIFIED)
     two.carry()
     assert sent.error is ErrorCode.NONE
@@ -277,7 +223,7 @@ def test_nothing_is_verified_where_that_is_switched_off(two: Two) -> None:
 
 def test_an_answer_does_not_count_once_a_marker_has_ended_the_transaction(two: Two) -> None:
     producer = Producer(two)
-    producer.add()
+    assert producer.add(0) == [ErrorCode.NONE]
     first = producer.send(VERIFIED)
     two.carry()
     assert first.error is ErrorCode.NONE
@@ -319,7 +265,7 @@ def test_a_coordinator_that_still_ends_the_last_transaction_is_asked_again(two: 
     sent = producer.send(ADDED)
     two.carry()
     assert sent.error is ErrorCode.NONE
-    assert producer.end() is ErrorCode.NONE
+    assert producer.end(version=5) == ErrorCode.NONE
     early = producer.send(ADDED)
     two.carry()
     assert early.waits
@@ -335,14 +281,14 @@ def test_a_coordinator_that_still_ends_the_last_transaction_is_asked_again(two: 
 @pytest.mark.parametrize("version", [4, 5])
 def test_offsets_of_a_group_go_into_a_transaction_of_another_broker(two: Two, version: int) -> None:
     producer = Producer(two)
-    sent = producer.commit_offset(version)
+    sent = producer.send_offset(version)
     assert sent.waits
     two.carry()
     if version == 4:
         assert sent.error is ErrorCode.TRANSACTION_ABORTABLE
     else:
         assert sent.error is ErrorCode.NONE
-        assert producer.end() is ErrorCode.NONE
+        assert producer.end(version=5) == ErrorCode.NONE
 
 
 def claim(number: int, epoch: int = 0) -> ProducerClaim:

@@ -154,6 +154,18 @@ def bring_back(files: FakeFileSystem, directory: str) -> None:
     files.rename(f"{directory}/hidden.tmp", f"{directory}/meta.properties")
 
 
+def restarted_without_its_directory(
+    files: FakeFileSystem, images: ScriptedImages
+) -> tuple[FollowingMember, str]:
+    """A member that has lost the directory with its only log, and that directory's path."""
+    first = FollowingMember(files, "/a", "/b")
+    first.show(images.create("t", TOPIC, (ME, OTHER)))
+    path = first.broker.topics.get("t").partition(0).directory.path
+    first.broker.close()
+    hide(files, path)
+    return FollowingMember(files, "/a", "/b"), path
+
+
 TOLD, CREATED, LED, MOVED, DELETED = range(5)
 
 
@@ -165,12 +177,7 @@ def test_no_log_is_made_beside_one_in_a_directory_that_was_offline_at_the_start(
 ) -> None:
     """Whatever follows: the controller is told that it is lost, and it is there again later."""
     files, images = disk("/a", "/b"), ScriptedImages(ME, OTHER)
-    first = FollowingMember(files, "/a", "/b")
-    first.show(images.create("t", TOPIC, (ME, OTHER)))
-    path = first.broker.topics.get("t").partition(0).directory.path
-    first.broker.close()
-    hide(files, path)
-    member = FollowingMember(files, "/a", "/b")
+    member, path = restarted_without_its_directory(files, images)
     places = places_of(member)
     member.show(images.image)
     is_there = True
@@ -209,13 +216,8 @@ def test_no_log_is_made_beside_one_in_a_directory_that_was_offline_at_the_start(
 
 
 def test_a_replica_that_may_be_in_an_offline_directory_is_told_as_lost_once() -> None:
-    files, images = disk("/a", "/b"), ScriptedImages(ME, OTHER)
-    first = FollowingMember(files, "/a", "/b")
-    first.show(images.create("t", TOPIC, (ME, OTHER)))
-    path = first.broker.topics.get("t").partition(0).directory.path
-    first.broker.close()
-    hide(files, path)
-    member = FollowingMember(files, "/a", "/b")
+    images = ScriptedImages(ME, OTHER)
+    member, _ = restarted_without_its_directory(disk("/a", "/b"), images)
     places = places_of(member)
     member.show(images.image)
     assert places.take_places() == {(id_of(TOPIC), 0): LOST}
