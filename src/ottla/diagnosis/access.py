@@ -30,11 +30,16 @@ def open_listeners(config: BrokerConfig, image: MetadataImage) -> Iterator[OpenL
     for listener in client_listeners(config):
         who, is_anybody = _who(listener, config, image)
         yield OpenListener(
-            where=f"listener {listener.name} ({address_text(*listener.address)})",
+            where=f"listener {listener.name} ({_address(listener)})",
             who=who,
             what=_what(config, image),
             is_open_to_all=is_anybody and not config.has_authorizer,
         )
+
+
+def _address(listener: Listener) -> str:
+    host, port = listener.address
+    return address_text(host, port) if port else f"a free port of {host}"
 
 
 def _who(listener: Listener, config: BrokerConfig, image: MetadataImage) -> tuple[str, bool]:

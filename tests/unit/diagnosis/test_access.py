@@ -40,3 +40,9 @@ def test_users_and_rules_of_a_cluster_are_in_zookeeper(
     assert found.who == f"clients that log in: {who}"
     assert found.what == what
     assert not found.is_open_to_all
+
+
+def test_a_listener_that_takes_any_free_port_says_so() -> None:
+    config = broker_config({"listeners": "PLAINTEXT://127.0.0.1:0"})
+    (found,) = open_listeners(config, MetadataImage())
+    assert found.where == "listener PLAINTEXT (a free port of 127.0.0.1)"
