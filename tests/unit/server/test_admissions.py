@@ -278,6 +278,24 @@ def test_a_coordinator_that_still_ends_the_last_transaction_is_asked_again(two: 
     assert early.error is ErrorCode.NOT_ENOUGH_REPLICAS
 
 
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.NOT_ENOUGH_REPLICAS),
+        (ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.NOT_ENOUGH_REPLICAS),
+        (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, ErrorCode.INVALID_TXN_STATE),
+        (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH),
+    ],
+)
+def test_a_producer_is_told_what_it_can_do_about_an_answer(
+    two: Two, said: ErrorCode, told: ErrorCode
+) -> None:
+    sent = Producer(two).send(ADDED)
+    request = two.line.requests.pop()
+    two.leader.transactions.admissions.answered(request.number, {"tx": {PLACE: said}}, at(0))
+    assert sent.error is told
+
+
 @pytest.mark.parametrize("version", [4, 5])
 def test_offsets_of_a_group_go_into_a_transaction_of_another_broker(two: Two, version: int) -> None:
     producer = Producer(two)

@@ -29,5 +29,11 @@ WRITE_REFUSALS = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorCode.NOT_ENOUGH_REPLICAS,
     ErrorCode.NOT_COORDINATOR: ErrorCode.NOT_ENOUGH_REPLICAS,
+    # The coordinator does not know a new topic yet, and so has not added the others either.
+    ErrorCode.OPERATION_NOT_ATTEMPTED: ErrorCode.NOT_ENOUGH_REPLICAS,
+    # It was the leader that lacked a right, not the client.
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: ErrorCode.INVALID_TXN_STATE,
 }
-"""Errors about the coordinator, which writers cannot resolve: they must retry instead."""
+"""Errors about the coordinator, which writers cannot resolve: they must retry instead, if that can
+help.
+"""
