@@ -265,13 +265,7 @@ class Fetches:
         deadline_ms = _told_by(result, query, deadline_ms)
         if query.tier is not None:
             keys, deadline_ms = query.tier.awaited(), query.tier.deadline_ms
-        waiting: LongPoll = WaitingFetch(
-            query,
-            keys,
-            deadline_ms,
-            reads_ahead=query.is_of_follower,
-            awaits_commits=query.awaits_commits,
-        )
+        waiting = _waiting(WaitingFetch, query, keys, deadline_ms)
         self.waiting.add(waiting)
         return waiting
 
@@ -282,13 +276,7 @@ class Fetches:
         """
         found: list[Partition] = []
         keys: list[Hashable] = []
-        waiting: LongPoll = LongFetch(
-            query,
-            keys,
-            deadline_ms,
-            reads_ahead=query.is_of_follower,
-            awaits_commits=query.awaits_commits,
-        )
+        waiting = _waiting(LongFetch, query, keys, deadline_ms)
         self.waiting.hold(waiting)
         try:
             result = self._fetch(query, found, waiting)
@@ -381,6 +369,18 @@ def _nothing(partition: Partition) -> FetchData:
 
 def _told_by(result: FetchResult, query: FetchQuery, deadline_ms: float) -> float:
     return min(deadline_ms, query.begun_ms + TELL_MS) if result.has_news else deadline_ms
+
+
+def _waiting(
+    kind: "type[LongPoll]", query: FetchQuery, keys: Sequence[Hashable], deadline_ms: float
+) -> LongPoll:
+    return kind(
+        query,
+        keys,
+        deadline_ms,
+        reads_ahead=query.is_of_follower,
+        awaits_commits=query.awaits_commits,
+    )
 
 
 def _is_late(query: FetchQuery, result: FetchResult, deadline_ms: float) -> bool:
