@@ -3,6 +3,7 @@
 import struct
 import sys
 from dataclasses import replace
+from types import FrameType
 
 import pytest
 from hypothesis import given
@@ -16,7 +17,7 @@ from ottla.record.control import EndTransactionMarker, build_end_transaction_mar
 from ottla.storage.log.offsets import FoundOffset, Isolation, OffsetInTierError
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.log.producer_state import AppendOrigin
-from ottla.storage.log.reader import MANY_ABORTED
+from ottla.storage.log.reader import MANY_ABORTED, LogReader
 from ottla.testing import FakeFileSystem
 from tests.support.log_transactions import Transactions
 from tests.support.logs import NOW_MS, SMALL, append, batch, fill, leave_to_tier, open_log, values
@@ -153,9 +154,11 @@ def test_each_read_gets_the_aborted_transactions_that_overlap_it(
 def calls_of_a_read(log: PartitionLog, offset: int) -> int:
     calls = 0
 
-    def count(frame: object, event: str, argument: object) -> None:
+    # Of the log's own code: values compile their initializers at the first or a later use, and a
+    # collection of garbage that falls into the read calls whoever asked to be told of it.
+    def count(frame: FrameType, event: str, _: object) -> None:
         nonlocal calls
-        calls += event.endswith("call")
+        calls += event.endswith("call") and "/ottla/storage/" in frame.f_code.co_filename
 
     sys.setprofile(count)
     try:
@@ -165,6 +168,9 @@ def calls_of_a_read(log: PartitionLog, offset: int) -> int:
     return calls
 
 
+@pytest.mark.skipif(
+    not hasattr(LogReader.read, "__code__"), reason="calls of compiled functions are not seen"
+)
 def test_a_read_of_committed_records_costs_the_same_however_many_segments_follow(
     log: PartitionLog,
 ) -> None:
@@ -178,6 +184,7 @@ def test_a_read_of_committed_records_costs_the_same_however_many_segments_follow
     rolled(20)
     first, second = calls_of_a_read(log, 0), calls_of_a_read(log, 0)
     rolled(120)
+    assert second > 0
     assert (calls_of_a_read(log, 0), calls_of_a_read(log, 0)) == (first, second)
 
 
