@@ -15,6 +15,7 @@ from ottla.testing.history import HistoryWriter, Outcome, Send
 from tests.support.patience import PATIENCE_S
 
 MESSAGE_TIMEOUT_MS = 1000 * PATIENCE_S
+KAFKA_PYTHONS_TIMEOUT_MS = 30_000
 AT_ONCE = 5
 LONGEST_PAUSE_S = 0.05
 
@@ -94,21 +95,37 @@ def produce_by_kafka_python(client: Client, partitions: int) -> None:
     from kafka import KafkaProducer
     from kafka.errors import KafkaError
 
-    producer = KafkaProducer(
-        bootstrap_servers=client.bootstrap.split(","),
-        enable_idempotence=True,
-        acks="all",
-        delivery_timeout_ms=MESSAGE_TIMEOUT_MS,
-        request_timeout_ms=3000,
-        reconnect_backoff_max_ms=500,
-        # It knows the brokers that were up when it asked last: where that was one, which then is
-        # paused, it waits for it.
-        metadata_max_age_ms=1000,
-    )
+    def new_producer() -> Any:
+        return KafkaProducer(
+            bootstrap_servers=client.bootstrap.split(","),
+            enable_idempotence=True,
+            acks="all",
+            bootstrap_timeout_ms=MESSAGE_TIMEOUT_MS,
+            delivery_timeout_ms=KAFKA_PYTHONS_TIMEOUT_MS,
+            request_timeout_ms=3000,
+            reconnect_backoff_max_ms=500,
+            metadata_max_age_ms=1000,
+        )
+
+    producer = new_producer()
 
     def send(partition: int, value: str) -> WaitForOffset:
-        future = producer.send(client.topic, value.encode(), partition=partition)
-        return lambda: int(future.get(PATIENCE_S).offset)
+        asked = producer
+        future = asked.send(client.topic, value.encode(), partition=partition)
+
+        def wait() -> int:
+            nonlocal producer
+            try:
+                return int(future.get(PATIENCE_S).offset)
+            except KafkaError:
+                # It knows the brokers that were up when it asked last, and never its first
+                # addresses again: where that was one, which then is down, only a new one goes on.
+                if asked is producer:
+                    asked.close(timeout=0)
+                    producer = new_producer()
+                raise
+
+        return wait
 
     produce_a_few_at_once(client, partitions, send, KafkaError)
     producer.close()
