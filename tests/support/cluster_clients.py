@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from ottla.testing.history import HistoryWriter, Outcome, Send
 from tests.support.patience import PATIENCE_S
 
 MESSAGE_TIMEOUT_MS = 1000 * PATIENCE_S
+KAFKA_PYTHONS_START_S = 5
 KAFKA_PYTHONS_TIMEOUT_MS = 30_000
 AT_ONCE = 5
 LONGEST_PAUSE_S = 0.05
@@ -93,19 +95,23 @@ def produce_by_librdkafka(client: Client, partitions: int) -> None:
 
 def produce_by_kafka_python(client: Client, partitions: int) -> None:
     from kafka import KafkaProducer
-    from kafka.errors import KafkaError
+    from kafka.errors import KafkaError, KafkaTimeoutError
 
     def new_producer() -> Any:
-        return KafkaProducer(
-            bootstrap_servers=client.bootstrap.split(","),
-            enable_idempotence=True,
-            acks="all",
-            bootstrap_timeout_ms=MESSAGE_TIMEOUT_MS,
-            delivery_timeout_ms=KAFKA_PYTHONS_TIMEOUT_MS,
-            request_timeout_ms=3000,
-            reconnect_backoff_max_ms=500,
-            metadata_max_age_ms=1000,
-        )
+        # One address that does not answer may take all the time that it has for its start.
+        for _ in range(PATIENCE_S // KAFKA_PYTHONS_START_S):
+            with suppress(KafkaTimeoutError):
+                return KafkaProducer(
+                    bootstrap_servers=client.bootstrap.split(","),
+                    bootstrap_timeout_ms=1000 * KAFKA_PYTHONS_START_S,
+                    enable_idempotence=True,
+                    acks="all",
+                    delivery_timeout_ms=KAFKA_PYTHONS_TIMEOUT_MS,
+                    request_timeout_ms=3000,
+                    reconnect_backoff_max_ms=500,
+                    metadata_max_age_ms=1000,
+                )
+        sys.exit("no broker answers")
 
     producer = new_producer()
 
