@@ -21,7 +21,6 @@ from ottla.cluster.quorum.broker_lifecycle import (
     LifecycleOptions,
 )
 from ottla.cluster.quorum.committed_image import CommittedImage
-from ottla.codec.api_messages import encode_record
 from ottla.config.broker import broker_config
 from ottla.controller.context import EPOCH_DURING_DELETE
 from ottla.controller.events import AlteredIsr
@@ -32,7 +31,7 @@ from ottla.metadata.deciding.features import Quorum as QuorumFacts
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.image_changes import image_changes
 from ottla.metadata.levels import SUPPORTED
-from ottla.metadata.log_writing import snapshot_parts
+from ottla.metadata.log_writing import encoded, snapshot_parts
 from ottla.metadata.record_versions import VersionedRecord
 from ottla.protocol.messages.broker_registration import (
     BrokerRegistrationRequest,
@@ -429,9 +428,8 @@ class Node:
     def _append(self, controller: ActiveController) -> ApiError | None:
         epoch, at = self.quorum.epoch, self.at
         for batch in controller.take_batches():
-            values = [encode_record(record, version) for record, version in batch]
             try:
-                _, effects = self.quorum.append(values, epoch, at)
+                _, effects = self.quorum.append(encoded(batch), epoch, at)
             except ApiError as error:
                 return error
             if not self._carry_out_all(effects) or self.controller is not controller:

@@ -7,12 +7,17 @@ from typing import Any
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import InParts, result_of
 from ottla.broker.controlling.active_controller import ActiveController, ControllerParts
+from ottla.codec.api_messages import decode_api_message
 from ottla.config.broker import broker_config
 from ottla.metadata.deciding.features import Quorum
 from ottla.metadata.image import METADATA_VERSION, MetadataImage
 from ottla.metadata.image_changes import VersionedRecord
-from ottla.metadata.records import FeatureLevelRecord
+from ottla.metadata.log_writing import Batch
+from ottla.metadata.records import BY_KEY, FeatureLevelRecord
 from ottla.metadata.replay import MetadataReplay
+from ottla.record.batch import RecordBatch
+from ottla.record.builder import PackedRecords
+from ottla.record.record import read_records
 
 BEGUN = Timestamps(now_ms=1_000_000, monotonic_ms=1000.0)
 LEVEL = 25
@@ -88,7 +93,7 @@ class AloneInQuorum:
 
     def commit(self) -> list[list[VersionedRecord]]:
         """The batches since the last call, which are in `log` from now on."""
-        batches = self.controller.take_batches()
+        batches = [*map(records_in, self.controller.take_batches())]
         self.log += batches
         return batches
 
@@ -100,3 +105,12 @@ class AloneInQuorum:
             for record, _ in batch:
                 replay.replay(record)
         return replay.image()
+
+
+def records_in(batch: Batch) -> list[VersionedRecord]:
+    """The records of a batch, also of one that was encoded while it was decided on."""
+    if not isinstance(batch, PackedRecords):
+        return [*batch]
+    content = batch.batch(0, leader_epoch=0, timestamp_ms=0)
+    read = read_records(RecordBatch(content))
+    return [decode_api_message(one.value or b"", BY_KEY) for one in read]

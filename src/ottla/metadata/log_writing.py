@@ -27,7 +27,7 @@ from ottla.metadata.records import (
     EndTransactionRecord,
     ZkMigrationStateRecord,
 )
-from ottla.record.builder import RecordBatchBuilder
+from ottla.record.builder import PackedRecords, RecordBatchBuilder
 
 RECORDS_PER_BATCH = 1000
 """Keeps batches smaller than 8 MiB (`KafkaRaftClient.MAX_BATCH_SIZE_BYTES`)."""
@@ -92,14 +92,28 @@ def control_batch(records: Sequence[Message], base_offset: int, epoch: int, now_
     return bytes(builder.build())
 
 
-def record_batch(
-    records: Iterable[VersionedRecord], base_offset: int, epoch: int, now_ms: int
-) -> bytes:
+Batch = Sequence[VersionedRecord] | PackedRecords
+"""Records that readers apply atomically."""
+
+
+def encoded(batch: Batch) -> Sequence[bytes] | PackedRecords:
+    """What is appended of a batch."""
+    if isinstance(batch, PackedRecords):
+        return batch
+    return [encode_record(record, version) for record, version in batch]
+
+
+def record_batch(batch: Batch, base_offset: int, epoch: int, now_ms: int) -> bytes:
     """A batch of records, which readers apply atomically."""
-    builder = RecordBatchBuilder(base_offset, leader_epoch=epoch)
+    packed = batch if isinstance(batch, PackedRecords) else packed_records(batch)
+    return packed.batch(base_offset, leader_epoch=epoch, timestamp_ms=now_ms)
+
+
+def packed_records(records: Iterable[VersionedRecord]) -> PackedRecords:
+    packed = PackedRecords()
     for record, version in records:
-        builder.append(None, encode_record(record, version), now_ms)
-    return bytes(builder.build())
+        packed.append(encode_record(record, version))
+    return packed
 
 
 def first_records(image: MetadataImage, level: int) -> list[VersionedRecord]:

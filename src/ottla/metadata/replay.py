@@ -117,9 +117,10 @@ class MetadataReplay:
         self._transaction: list[Message] | None = None
         """The records of the open transaction, if any."""
         self._transaction_name: str | None = None
-        self._start_changes()
+        self.forget_changes()
 
-    def _start_changes(self) -> None:
+    def forget_changes(self) -> None:
+        """Has the next `take_changes` tell of what changes from now on."""
         self._partitions: dict[str, set[int]] = {}
         self._removed_topics: dict[str, Uuid] = {}
         self._configs: set[tuple[int, str]] = set()
@@ -200,20 +201,19 @@ class MetadataReplay:
         topics[topic.name] = topic
 
     def _partition(self, record: PartitionRecord) -> None:
-        image = PartitionImage(
-            replicas=tuple(record.replicas),
-            isr=tuple(record.isr),
-            leader=record.leader,
-            leader_epoch=record.leader_epoch,
-            partition_epoch=record.partition_epoch,
-            directories=tuple(record.directories or [ZERO_UUID] * len(record.replicas)),
-            removing=tuple(record.removing_replicas),
-            adding=tuple(record.adding_replicas),
-            elr=tuple(record.eligible_leader_replicas or ()),
-            last_known_elr=tuple(record.last_known_elr or ()),
-            recovery_state=record.leader_recovery_state,
-        )
-        self._put(self._known("topic_names")[record.topic_id], record.partition_id, image)
+        name = self._known("topic_names")[record.topic_id]
+        self._put(name, record.partition_id, partition_of(record))
+
+    def add_partitions(self, name: str, added: Mapping[int, PartitionImage]) -> None:
+        """New partitions of a topic, in order and after those that it has, all at once: as their
+        records would add them, in a hundredth of the time.
+        """
+        topic: TopicImage = self._known("topics")[name]
+        partitions = {**topic.partitions, **added}
+        self._own[id(partitions)] = partitions
+        self._put_topic(topic._replace(partitions=partitions))
+        self._partitions.setdefault(name, set()).update(added)
+        self._has_resized = True
 
     def _put(self, name: str, index: int, image: PartitionImage) -> None:
         topic: TopicImage = self._known("topics")[name]
@@ -417,8 +417,25 @@ class MetadataReplay:
             brokers=self._brokers,
             **{one: one in self._kinds for one in FLAGS},
         )
-        self._start_changes()
+        self.forget_changes()
         return changes
+
+
+def partition_of(record: PartitionRecord) -> PartitionImage:
+    """The partition that a record makes."""
+    return PartitionImage(
+        replicas=tuple(record.replicas),
+        isr=tuple(record.isr),
+        leader=record.leader,
+        leader_epoch=record.leader_epoch,
+        partition_epoch=record.partition_epoch,
+        directories=tuple(record.directories or [ZERO_UUID] * len(record.replicas)),
+        removing=tuple(record.removing_replicas),
+        adding=tuple(record.adding_replicas),
+        elr=tuple(record.eligible_leader_replicas or ()),
+        last_known_elr=tuple(record.last_known_elr or ()),
+        recovery_state=record.leader_recovery_state,
+    )
 
 
 def changed_partition(old: PartitionImage, record: PartitionChangeRecord) -> PartitionImage:

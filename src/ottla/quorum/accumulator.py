@@ -7,9 +7,12 @@ from collections.abc import Iterator, Sequence
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.record.builder import RecordBatchBuilder
+from ottla.record.builder import PackedRecords
 
 RECORD_OVERHEAD = 21
+
+
+Group = list[bytes] | PackedRecords
 
 
 class Accumulator:
@@ -17,24 +20,33 @@ class Accumulator:
 
     def __init__(self, max_batch_size: int) -> None:
         self._max_batch_size = max_batch_size
-        self._groups: list[list[bytes]] = []
+        self._groups: list[Group] = []
         self.count = 0
         self.since_ms: float | None = None
         """When the first of them came."""
 
-    def add(self, values: Sequence[bytes], now_ms: float) -> None:
-        """Raises `ApiError` (MESSAGE_TOO_LARGE) if they cannot share a batch."""
+    def add(self, values: Sequence[bytes] | PackedRecords, now_ms: float) -> None:
+        """Raises `ApiError` (MESSAGE_TOO_LARGE) if they cannot share a batch. What is packed is a
+        batch of its own.
+        """
         size = _size(values)
         if size > self._max_batch_size:
             reason = f"{size} bytes of records do not fit into a batch of {self._max_batch_size}"
             raise ApiError(ErrorCode.MESSAGE_TOO_LARGE, reason)
-        if self._groups and _size(self._groups[-1]) + size <= self._max_batch_size:
-            self._groups[-1] += values
+        if isinstance(values, PackedRecords):
+            self._groups.append(values)
         else:
-            self._groups.append(list(values))
+            self._add_values(values, size)
         self.count += len(values)
         if self.since_ms is None:
             self.since_ms = now_ms
+
+    def _add_values(self, values: Sequence[bytes], size: int) -> None:
+        last = self._groups[-1] if self._groups else None
+        if isinstance(last, list) and _size(last) + size <= self._max_batch_size:
+            last += values
+        else:
+            self._groups.append(list(values))
 
     @property
     def is_full(self) -> bool:
@@ -44,17 +56,24 @@ class Accumulator:
         """The batches, from an offset on; nothing waits any more."""
         groups, self._groups = self._groups, []
         self.count, self.since_ms = 0, None
-        for values in groups:
-            builder = RecordBatchBuilder(base_offset, leader_epoch=epoch)
-            for value in values:
-                builder.append(None, value, timestamp_ms)
-            base_offset += len(values)
-            yield builder.build()
+        for group in groups:
+            packed = group if isinstance(group, PackedRecords) else _packed(group)
+            yield packed.batch(base_offset, leader_epoch=epoch, timestamp_ms=timestamp_ms)
+            base_offset += len(packed)
 
     def clear(self) -> None:
         self._groups = []
         self.count, self.since_ms = 0, None
 
 
-def _size(values: Sequence[bytes]) -> int:
+def _packed(values: list[bytes]) -> PackedRecords:
+    packed = PackedRecords()
+    for value in values:
+        packed.append(value)
+    return packed
+
+
+def _size(values: Sequence[bytes] | PackedRecords) -> int:
+    if isinstance(values, PackedRecords):
+        return values.size
     return sum(len(one) + RECORD_OVERHEAD for one in values)

@@ -33,7 +33,7 @@ from ottla.quorum.messages import (
 from ottla.quorum.node import Node
 from ottla.quorum.roles import Candidate, Leader, ParkedFetch, Progress
 from ottla.quorum.voters import BEFORE_LOG, ReplicaKey, VoterSet, voter_records
-from ottla.record.builder import RecordBatchBuilder
+from ottla.record.builder import PackedRecords, RecordBatchBuilder
 
 OBSERVER_SESSION_MS = 300_000
 """An observer that has not fetched for so long is forgotten."""
@@ -78,7 +78,7 @@ class Leading:
         self._wake()
         return node.log.end_offset - 1
 
-    def append(self, values: Sequence[bytes], epoch: int) -> int:
+    def append(self, values: Sequence[bytes] | PackedRecords, epoch: int) -> int:
         """Takes records of the leader's epoch; returns the offset that the last one will have.
 
         Raises `ApiError`: NOT_CONTROLLER if this node does not lead that epoch,

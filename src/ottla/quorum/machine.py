@@ -46,6 +46,7 @@ from ottla.quorum.node import Node
 from ottla.quorum.options import QuorumOptions
 from ottla.quorum.roles import Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
 from ottla.quorum.voters import VoterHistory, VoterSet
+from ottla.record.builder import PackedRecords
 
 
 class Quorum:
@@ -204,7 +205,7 @@ class Quorum:
         return self.advance(at)
 
     def append(
-        self, values: Sequence[bytes], epoch: int, at: Timestamps
+        self, values: Sequence[bytes] | PackedRecords, epoch: int, at: Timestamps
     ) -> tuple[int, list[Effect]]:
         """Records of the leader of an epoch, which readers apply as a whole; returns the offset
         of the last one.

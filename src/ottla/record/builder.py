@@ -228,6 +228,38 @@ class RecordBatchBuilder:
         return attributes
 
 
+class PackedRecords:
+    """Encoded records of one batch, whose place in a log and time are not known yet: they can be
+    gathered in parts, and then the batch is made at once.
+    """
+
+    def __init__(self) -> None:
+        self._builder = RecordBatchBuilder()
+
+    def __len__(self) -> int:
+        """The number of records."""
+        return self._builder.record_count
+
+    @property
+    def size(self) -> int:
+        """The bytes of the batch."""
+        return self._builder.size_estimate
+
+    def append(self, value: bytes) -> None:
+        self._builder.append(None, value, 0)
+
+    def batch(self, base_offset: int, *, leader_epoch: int, timestamp_ms: int) -> bytes:
+        """The batch, all of whose records have this time."""
+        builder = RecordBatchBuilder(base_offset, leader_epoch=leader_epoch)
+        builder.append_packed(
+            self._builder._records,
+            len(self),
+            base_timestamp_ms=timestamp_ms,
+            max_timestamp_ms=timestamp_ms,
+        )
+        return builder.build(last_offset=base_offset + len(self) - 1)
+
+
 def _joined(header: bytes, payload: Buffer, memory: bytearray | None) -> bytearray | memoryview:
     size = len(header) + len(payload)
     if memory is None or size > len(memory):

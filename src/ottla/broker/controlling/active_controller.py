@@ -41,6 +41,7 @@ from ottla.metadata.deciding.replica_directories import PlacedReplica
 from ottla.metadata.deciding.topics import NewTopic, TopicGrowth
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.image_changes import VersionedRecord
+from ottla.metadata.log_writing import Batch
 
 T = TypeVar("T")
 
@@ -107,7 +108,7 @@ class ActiveController(AccessVerbs):
     def end_offset(self, offset: int) -> None:
         self._pending.end_offset = offset
 
-    def take_batches(self) -> list[list[VersionedRecord]]:
+    def take_batches(self) -> list[Batch]:
         """What is to be appended since the last call, in order, each of them atomically."""
         return self._pending.take_batches()
 

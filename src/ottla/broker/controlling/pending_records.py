@@ -11,13 +11,15 @@ from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
+from ottla.broker.controlling.staging import Staged
 from ottla.broker.controlling.warnings import unclean_line
 from ottla.broker.metadata.image_store import Decision, check_level
 from ottla.metadata.image import FIRST_WITH_TRANSACTIONS, MetadataImage
 from ottla.metadata.image_changes import VersionedRecord
-from ottla.metadata.log_writing import RECORDS_PER_BATCH, in_transaction
+from ottla.metadata.log_writing import RECORDS_PER_BATCH, Batch, in_transaction
 from ottla.metadata.records import ConfigRecord
 from ottla.metadata.replay import MetadataReplay
+from ottla.quorum.options import MAX_BATCH_SIZE
 
 MAX_ATOMIC_COUNT: Final = 10_000
 """The most records of one batch (`QuorumController.MAX_RECORDS_PER_USER_OP`)."""
@@ -44,7 +46,7 @@ class PendingRecords:
         self._replay = MetadataReplay.of(image)
         self._replay.epoch = epoch
         self._complain = complain
-        self._batches: list[list[VersionedRecord]] = []
+        self._batches: list[Batch] = []
 
     @property
     def image(self) -> MetadataImage:
@@ -99,18 +101,36 @@ class PendingRecords:
         self._batches.append(records)
         self._apply(records)
 
+    def write_staged(self, staged: Staged) -> None:
+        """Decides what was decided on in parts; raises `ApiError` if it is too large."""
+        _check_size(staged.new.head)
+        if (size := staged.packed.size) > MAX_BATCH_SIZE:
+            raise ApiError(
+                ErrorCode.POLICY_VIOLATION,
+                f"The partitions of one change take {size} bytes of the metadata log, and may take "
+                f"{MAX_BATCH_SIZE}: make fewer of them at a time.",
+            )
+        self._batches.append(staged.packed)
+        for record, _ in staged.new.head:
+            self._replay.replay(record)
+        self._replay.add_partitions(staged.new.name, staged.partitions)
+        self._applied(len(staged.packed))
+
     def _apply(self, records: list[VersionedRecord]) -> None:
         for record, _ in records:
             self._replay.replay(record)
-        self.end_offset += len(records)
-        self._replay.end_offset = self.end_offset
-        self._image = None
-        self._replay.take_changes()  # which nobody here asks about
+        self._applied(len(records))
         line = unclean_line(lambda: self.image, records)
         if line is not None:
             self._complain(line)
 
-    def take_batches(self) -> list[list[VersionedRecord]]:
+    def _applied(self, count: int) -> None:
+        self.end_offset += count
+        self._replay.end_offset = self.end_offset
+        self._image = None
+        self._replay.forget_changes()  # which nobody here asks about
+
+    def take_batches(self) -> list[Batch]:
         """The batches since the last call, in the log's order; each is appended as one."""
         batches, self._batches = self._batches, []
         return batches

@@ -5,7 +5,8 @@ counterpart: `ReplicationControlManager`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from functools import partial
+from itertools import groupby, islice
 from typing import NamedTuple, TypeVar
 
 from ottla.base.error_codes import ErrorCode
@@ -16,11 +17,17 @@ from ottla.base.turns import InParts, parts_of
 from ottla.broker.controlling.outcomes import ByPartition, CreatedTopic, Outcome, Reassignments
 from ottla.broker.controlling.pending_records import PendingRecords
 from ottla.broker.controlling.plans import MOST_AT_ONCE
+from ottla.broker.controlling.staging import staged
 from ottla.config.broker import BrokerConfig
 from ottla.metadata.altered_isr import AlteredIsr
 from ottla.metadata.assignments import ReplicaAssignment
 from ottla.metadata.deciding.balancing import off_balance
-from ottla.metadata.deciding.creation import create_topic, delete_topic, grow_topic
+from ottla.metadata.deciding.creation import (
+    NewPartitions,
+    create_topic,
+    delete_topic,
+    grow_topic,
+)
 from ottla.metadata.deciding.elections import (
     elect_leaders,
     to_elect_for,
@@ -32,7 +39,7 @@ from ottla.metadata.deciding.reassignments import alter_reassignments, list_reas
 from ottla.metadata.deciding.replica_directories import PlacedReplica, assign_replicas_to_dirs
 from ottla.metadata.deciding.topic_rules import new_topic_config
 from ottla.metadata.deciding.topics import Defaults, NewTopic, TopicGrowth, check_total_count
-from ottla.metadata.image import MetadataImage
+from ottla.metadata.image import NO_TOPIC, MetadataImage
 from ottla.metadata.image_changes import VersionedRecord
 from ottla.metadata.records import PartitionRecord
 
@@ -88,16 +95,21 @@ class TopicDecisions:
         except ApiError as error:
             return [error.without_traceback()] * len(wanted)
         made: list[CreatedTopic | ApiError] = []
+        is_wanted = not validate_only
         known, count = self._known(), 0
         for new in wanted:
             if count >= MOST_AT_ONCE:
                 yield
                 known, count = self._known(), 0
+            of_new = self._count_of(new)
             try:
-                made.append(self._created(new, known, validate_only=validate_only))
+                if of_new > MOST_AT_ONCE:
+                    made.append((yield from self._created_in_parts(new, is_wanted=is_wanted)))
+                else:
+                    made.append(self._created(new, known, is_wanted=is_wanted))
             except ApiError as error:
                 made.append(error.without_traceback())
-            count += max(1, self._count_of(new))
+            count += max(1, of_new)
         return made
 
     def _known(self) -> _Known:
@@ -110,24 +122,40 @@ class TopicDecisions:
         count = new.partition_count
         return self._config().num_partitions if count == -1 else max(0, count)
 
-    def _created(self, new: NewTopic, known: _Known, *, validate_only: bool) -> CreatedTopic:
+    def _created(self, new: NewTopic, known: _Known, *, is_wanted: bool) -> CreatedTopic:
+        decided = self._decided(new, known)
+        partitions = [*decided.partitions]
+        shown = self._shown(new, len(partitions), _factor_of(partitions))
+        if not is_wanted:
+            return shown
+        self._pending.write([*decided.head, *partitions])
+        known.ids[decided.topic_id] = new.name
+        known.created.add(new.name)
+        return shown._replace(topic_id=decided.topic_id)
+
+    def _created_in_parts(self, new: NewTopic, *, is_wanted: bool) -> InParts[CreatedTopic]:
+        def begin() -> NewPartitions:
+            decided = self._decided(new, self._known())
+            self._shown(new, 0, 0)  # refuses settings before thousands of partitions are decided on
+            return decided
+
+        made = yield from staged(lambda: self._pending.image, begin)
+        shown = self._shown(new, len(made.partitions), len(made.partitions[0].replicas))
+        if not is_wanted:
+            return shown
+        self._pending.write_staged(made)
+        return shown._replace(topic_id=made.new.topic_id)
+
+    def _decided(self, new: NewTopic, known: _Known) -> NewPartitions:
         config = self._config()
         defaults = Defaults(config.num_partitions, config.default_replication_factor)
         topic_id = self._id_for(new, known.ids)
-        records = create_topic(known.image, new, topic_id, defaults, self._chance, known.created)
-        topic_config = new_topic_config(new.name, config.topic_defaults, new.overrides)
-        if not validate_only:
-            self._pending.write(records)
-            known.ids[topic_id] = new.name
-            known.created.add(new.name)
-        partitions = [one for one, _ in records if isinstance(one, PartitionRecord)]
-        return CreatedTopic(
-            ZERO_UUID if validate_only else topic_id,
-            len(partitions),
-            len(partitions[0].replicas),
-            topic_config,
-            new.settings,
-        )
+        return create_topic(known.image, new, topic_id, defaults, self._chance, known.created)
+
+    def _shown(self, new: NewTopic, count: int, factor: int) -> CreatedTopic:
+        """Raises `ApiError` for settings that cannot be."""
+        config = new_topic_config(new.name, self._config().topic_defaults, new.overrides)
+        return CreatedTopic(ZERO_UUID, count, factor, config, new.settings)
 
     def _id_for(self, new: NewTopic, known: Mapping[Uuid, str]) -> Uuid:
         if new.topic_id is None:
@@ -144,16 +172,46 @@ class TopicDecisions:
     def grow(
         self, wanted: Sequence[TopicGrowth], *, validate_only: bool
     ) -> InParts[Sequence[Outcome]]:
-        return self._each(
-            wanted, lambda growth: grow_topic(self._pending.image, growth), validate_only
-        )
+        outcomes: list[Outcome] = []
+        for is_large, growths in groupby(wanted, self._is_large):
+            grown = self._grown_in_parts if is_large else self._grown
+            outcomes += yield from grown(growths, validate_only)
+        return outcomes
+
+    def _is_large(self, growth: TopicGrowth) -> bool:
+        topic = self._pending.image.topics.get(growth.name, NO_TOPIC)
+        return growth.partition_count - topic.partition_count > MOST_AT_ONCE
+
+    def _grown(
+        self, wanted: Iterable[TopicGrowth], validate_only: bool
+    ) -> InParts[Sequence[Outcome]]:
+        def decide(growth: TopicGrowth) -> list[VersionedRecord]:
+            return grow_topic(self._pending.image, growth).records()
+
+        return self._each(wanted, decide, validate_only)
+
+    def _grown_in_parts(
+        self, wanted: Iterable[TopicGrowth], validate_only: bool
+    ) -> InParts[Sequence[Outcome]]:
+        outcomes: list[Outcome] = []
+        for one in wanted:
+            yield
+            begin = partial(lambda growth: grow_topic(self._pending.image, growth), one)
+            try:
+                made = yield from staged(lambda: self._pending.image, begin)
+                if not validate_only:
+                    self._pending.write_staged(made)
+                outcomes.append(None)
+            except ApiError as error:
+                outcomes.append(error.without_traceback())
+        return outcomes
 
     def delete(self, names: Sequence[str]) -> InParts[Sequence[Outcome]]:
         return self._each(names, lambda name: delete_topic(self._pending.image, name), False)
 
     def _each(
         self,
-        wanted: Sequence[T],
+        wanted: Iterable[T],
         decide: Callable[[T], list[VersionedRecord]],
         validate_only: bool,
     ) -> InParts[Sequence[Outcome]]:
@@ -288,3 +346,9 @@ def _in_parts(items: Iterable[T], decide: Callable[[list[T]], None]) -> InParts[
     for part in parts:
         yield
         decide(part)
+
+
+def _factor_of(partitions: Sequence[VersionedRecord]) -> int:
+    record, _ = partitions[0]
+    assert isinstance(record, PartitionRecord)
+    return len(record.replicas)

@@ -37,10 +37,9 @@ from ottla.cluster.quorum.fetched_snapshots import FetchedSnapshots
 from ottla.cluster.quorum.log_syncs import LogSyncs
 from ottla.cluster.quorum.quorum_channels import ChannelParts, QuorumChannels
 from ottla.cluster.quorum.snapshotting import Snapshotting
-from ottla.codec.api_messages import encode_record
 from ottla.metadata.changes import ImageChanges
 from ottla.metadata.image import MetadataImage
-from ottla.metadata.image_changes import VersionedRecord
+from ottla.metadata.log_writing import Batch, encoded
 from ottla.quorum.effects import (
     Effect,
     FinishSnapshot,
@@ -70,6 +69,7 @@ from ottla.quorum.options import QuorumOptions
 from ottla.quorum.roles import Leader
 from ottla.quorum.status import ElectionNotes, QuorumStatus, status_of
 from ottla.quorum.voters import VoterHistory, VoterSet
+from ottla.record.builder import PackedRecords
 from ottla.storage.files.patient_files import IMPATIENT, Patience
 
 logger = logging.getLogger(__name__)
@@ -105,7 +105,7 @@ class Deciding(Protocol):
     @end_offset.setter
     def end_offset(self, offset: int) -> None: ...
 
-    def take_batches(self) -> Sequence[Sequence[VersionedRecord]]:
+    def take_batches(self) -> Sequence[Batch]:
         """What was decided since the last call: batches, each of which is applied as a whole."""
 
     def note_time(self, at: Timestamps) -> None:
@@ -651,17 +651,16 @@ class QuorumThread(Generic[ControllerT]):
             controller.end_offset = max(controller.end_offset, self._quorum.next_offset)
             controller.note_time(self._heard_until)
             outcome = call()
-            batches = [
-                [encode_record(record, version) for record, version in batch]
-                for batch in controller.take_batches()
-            ]
+            batches = [encoded(batch) for batch in controller.take_batches()]
         except Exception:
             logger.exception("the controller met an error that it did not expect")
             self._resign()
             return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
         return self._append(controller, batches) or outcome
 
-    def _append(self, controller: ControllerT, batches: list[list[bytes]]) -> ApiError | None:
+    def _append(
+        self, controller: ControllerT, batches: list[Sequence[bytes] | PackedRecords]
+    ) -> ApiError | None:
         quorum = self._quorum
         for values in batches:
             try:

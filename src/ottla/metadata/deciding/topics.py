@@ -15,7 +15,13 @@ from ottla.base.ids import Uuid
 from ottla.base.partitions import CLUSTER_METADATA
 from ottla.base.turns import in_turns
 from ottla.base.values import dataclass
-from ottla.metadata.deciding.placement import Assignment, Racks, Start, place_also_on
+from ottla.metadata.deciding.placement import (
+    Assignment,
+    Placing,
+    Racks,
+    Start,
+    placing_also_on,
+)
 from ottla.metadata.deciding.topic_rules import INTERNAL_TOPICS, check_name, metric_name
 from ottla.metadata.image import TopicImage
 
@@ -159,9 +165,20 @@ def new_assignment(
     chance: Callable[[], int],
     fenced: Racks = NO_RACKS,
 ) -> Assignment:
+    """Returns the replicas of a new topic's partitions; see `new_placing`. Raises `ApiError`."""
+    return dict(new_placing(new, racks, defaults, chance, fenced))
+
+
+def new_placing(
+    new: NewTopic,
+    racks: Racks,
+    defaults: Defaults,
+    chance: Callable[[], int],
+    fenced: Racks = NO_RACKS,
+) -> Placing:
     """Returns the replicas of a new topic's partitions, on brokers that are up, whose `racks` these
-    are, and where they are too few also on those that are `fenced`; raises `ApiError`. `chance`
-    returns a large random number, by which they are spread.
+    are, and where they are too few also on those that are `fenced`; raises `ApiError`, perhaps only
+    at a partition. `chance` returns a large random number, by which they are spread.
     """
     if new.assignments:
         if new.partition_count != -1 or new.replication_factor != -1:
@@ -169,25 +186,33 @@ def new_assignment(
                 ErrorCode.INVALID_REQUEST,
                 "With replicas assigned, the partitions and the replication factor must be -1.",
             )
-        assigned = {index: tuple(brokers) for index, brokers in new.assignments.items()}
-        _check_assignment(assigned, range(len(assigned)), {**racks, **fenced})
-        check_partition_count(len(assigned))
-        return assigned
+        count = len(new.assignments)
+        check_partition_count(count)
+        return _checked_assignment(new.assignments, range(count), {**racks, **fenced})
     count = defaults.partition_count if new.partition_count == -1 else new.partition_count
     factor = new.replication_factor
     factor = defaults.replication_factor if factor == -1 else factor
     check_partition_count(count)
     if len(racks) < 2:
-        return place_also_on(fenced, racks, count, factor, Start())
+        return placing_also_on(fenced, racks, count, factor, Start())
     index, shift = chance(), chance()
     start = Start(index=index % len(racks), shift=shift % len(racks))
-    return place_also_on(fenced, racks, count, factor, start)
+    return placing_also_on(fenced, racks, count, factor, start)
 
 
 def added_assignment(
     growth: TopicGrowth, topic: TopicImage | None, racks: Racks, fenced: Racks = NO_RACKS
 ) -> Assignment:
     """Returns the replicas of the partitions that a topic gets; raises `ApiError`."""
+    return dict(added_placing(growth, topic, racks, fenced))
+
+
+def added_placing(
+    growth: TopicGrowth, topic: TopicImage | None, racks: Racks, fenced: Racks = NO_RACKS
+) -> Placing:
+    """Returns the replicas of the partitions that a topic gets; raises `ApiError`, perhaps only at
+    a partition.
+    """
     if topic is None:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     if topic.name in INTERNAL_TOPICS:
@@ -197,21 +222,23 @@ def added_assignment(
     added, one = range(count, wanted), topic.partitions[min(topic.partitions)]
     first = tuple(broker for broker in one.replicas if broker not in one.removing)
     if growth.assignments is not None:
-        assigned = dict(enumerate(map(tuple, growth.assignments), count))
-        _check_assignment(assigned, added, {**racks, **fenced})
+        assigned = dict(enumerate(growth.assignments, count))
+        checked = _checked_assignment(assigned, added, {**racks, **fenced})
         if any(len(replicas) != len(first) for replicas in assigned.values()):
             raise ApiError(
                 ErrorCode.INVALID_REPLICA_ASSIGNMENT,
                 f"The partitions of {topic.name} have {len(first)} replicas each.",
             )
-        return assigned
+        return checked
     # As Kafka: from the first broker at or after the one that leads the first partition.
     index = next((at for at, one in enumerate(racks) if one >= first[0]), 0)
     start = Start(index=index, shift=index, partition=count)
-    return place_also_on(fenced, racks, len(added), len(first), start)
+    return placing_also_on(fenced, racks, len(added), len(first), start)
 
 
-def _check_assignment(assigned: Assignment, wanted: range, brokers: Collection[int]) -> None:
+def _checked_assignment(
+    assigned: Mapping[int, Sequence[int]], wanted: range, brokers: Collection[int]
+) -> Placing:
     """Raises `ApiError` unless the wanted partitions have replicas, on brokers that are up."""
     code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
     if sorted(assigned) != list(wanted):
@@ -222,8 +249,12 @@ def _check_assignment(assigned: Assignment, wanted: range, brokers: Collection[i
         )
     if len({len(replicas) for replicas in assigned.values()}) > 1:
         raise ApiError(code, "All partitions must have the same number of replicas.")
-    for index, replicas in assigned.items():
-        check_replicas(replicas, brokers, f"Partition {index}")
+    return ((index, _checked(index, assigned[index], brokers)) for index in wanted)
+
+
+def _checked(index: int, replicas: Sequence[int], brokers: Collection[int]) -> tuple[int, ...]:
+    check_replicas(replicas, brokers, f"Partition {index}")
+    return tuple(replicas)
 
 
 def check_replicas(replicas: Sequence[int], brokers: Collection[int], what: str) -> None:

@@ -7,18 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
-from ottla.broker.controlling import node_changes, topic_decisions
+from ottla.broker.controlling import node_changes, staging, topic_decisions
 from ottla.broker.controlling.active_controller import ActiveController
+from ottla.broker.controlling.outcomes import CreatedTopic
 from ottla.metadata.brokers import BrokerRegistration, Endpoint
 from ottla.metadata.deciding.heartbeats import HeartbeatRequest
 from ottla.metadata.deciding.partition_changes import is_live
 from ottla.metadata.deciding.registration import RegistrationRequest
 from ottla.metadata.deciding.replica_directories import PlacedReplica
-from ottla.metadata.deciding.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic, TopicGrowth
 from ottla.metadata.directories import directory_of, is_online
+from ottla.metadata.image import MetadataImage
 from ottla.metadata.levels import SUPPORTED
 from tests.support.active_controllers import BEGUN, CLUSTER_ID, AloneInQuorum
 
@@ -137,6 +140,26 @@ class World:
                 self.place(broker)
             case 8:
                 self.go_on(broker)
+            case 9:
+                self.create(broker)
+            case 10:
+                count = 5 + broker
+                for name in ("t", "n"):
+                    growth = TopicGrowth(name=name, partition_count=count)
+                    self.begin(controller.create_partitions([growth], validate_only=False))
+            case 11:
+                self.begin(controller.delete_topics(["n"]))
+
+    def create(self, factor: int) -> list[object]:
+        """What becomes of a topic of as many replicas, once that is known."""
+        made: list[object] = []
+        new = NewTopic(name="n", partition_count=6, replication_factor=factor)
+
+        def created() -> Generator[None, None, None]:
+            made.extend((yield from self.controller.create_topics([new], validate_only=False)))
+
+        self.begin(created())
+        return made
 
     def check(self) -> None:
         self.finish()
@@ -145,8 +168,9 @@ class World:
                 self.beat(broker, **wanted)
         self.finish()
         image = self.controller.image
-        for place in PLACES:
-            one = image.topics["t"].partitions[place.partition]
+        assert {*PLACES} <= {*every_partition(image)}
+        for place in every_partition(image):
+            one = image.topics[place.topic].partitions[place.partition]
             able = [
                 broker
                 for broker in one.isr
@@ -158,20 +182,67 @@ class World:
         assert self.quorum.replayed().topics == image.topics
 
 
+def every_partition(image: MetadataImage) -> list[TopicPartition]:
+    return [
+        TopicPartition(name, index)
+        for name, topic in image.topics.items()
+        for index in topic.partitions
+    ]
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _smallest_parts() -> Generator[None, None, None]:
     with pytest.MonkeyPatch.context() as patched:
-        for module in (node_changes, topic_decisions):
+        for module in (node_changes, staging, topic_decisions):
             patched.setattr(module, "MOST_AT_ONCE", 1)
         yield
 
 
-@given(st.lists(st.tuples(st.integers(0, 8), st.sampled_from(BROKERS)), max_size=12))
+@given(st.lists(st.tuples(st.integers(0, 11), st.sampled_from(BROKERS)), max_size=12))
 def test_no_partition_is_left_to_a_replica_that_cannot_lead(deeds: list[tuple[int, int]]) -> None:
     world = World()
     for kind, broker in deeds:
         world.decide(kind, broker)
     world.check()
+
+
+def test_a_topic_shows_with_all_its_partitions_or_not_at_all_and_is_one_batch() -> None:
+    world = World()
+    world.quorum.commit()
+    made, again, seen = world.create(2), world.create(3), set[int]()
+    while world.under_way:
+        topic = world.controller.image.topics.get("n")
+        seen.add(0 if topic is None else topic.partition_count)
+        world.go_on(0)
+    assert seen == {0, 6}
+    assert isinstance(made[0], CreatedTopic)
+    assert (made[0].partition_count, made[0].replication_factor) == (6, 2)
+    assert isinstance(again[0], ApiError)
+    assert again[0].code is ErrorCode.TOPIC_ALREADY_EXISTS
+    assert [len(batch) for batch in world.quorum.commit()] == [7]
+
+
+def test_a_broker_that_is_fenced_while_a_topic_is_decided_on_leads_none_of_it() -> None:
+    world = World()
+    made = world.create(3)
+    world.go_on(0)
+    world.beat(1, want_fence=True)
+    world.finish()
+    assert isinstance(made[0], CreatedTopic)
+    partitions = world.controller.image.topics["n"].partitions.values()
+    assert {one.leader for one in partitions} <= {2, 3}
+    assert all(1 in one.replicas and 1 not in one.isr for one in partitions)
+
+
+def test_a_topic_is_made_though_brokers_come_and_go_all_the_time() -> None:
+    world = World()
+    made = world.create(2)
+    for _ in range(MOST_PARTS):
+        if made:
+            break
+        world.beat(3, want_fence=world.controller.image.brokers[3].is_fenced is False)
+        world.go_on(0)
+    assert isinstance(made[0], CreatedTopic)
 
 
 def test_a_broker_may_stop_only_when_all_of_its_leaderships_have_moved() -> None:

@@ -20,7 +20,7 @@ from ottla.metadata.brokers import Endpoint
 from ottla.metadata.deciding.heartbeats import HeartbeatRequest
 from ottla.metadata.deciding.registration import RegistrationRequest
 from ottla.metadata.deciding.replica_directories import PlacedReplica
-from ottla.metadata.deciding.topics import NewTopic
+from ottla.metadata.deciding.topics import NewTopic, TopicGrowth
 from ottla.metadata.image import MetadataImage, PartitionImage
 from ottla.metadata.levels import SUPPORTED
 from ottla.metadata.log_writing import record_batch
@@ -61,9 +61,8 @@ def slice_over() -> Callable[[], bool]:
 # Clusters, of which broker 1 has a replica of each of 10,000 partitions
 
 
-def image_of(*known: PartitionImage, **settings: Any) -> MetadataImage:
-    partitions = [known[number % len(known)] for number in range(COUNT)]
-    image = cluster(*partitions, **settings)
+def image_of(*known: PartitionImage, partitions: int = COUNT, **settings: Any) -> MetadataImage:
+    image = cluster(*(known[number % len(known)] for number in range(partitions)), **settings)
     brokers = {**image.brokers}
     brokers[1] = replace(brokers[1], directories=(directory(1), SPARE))
     return replace(image, end_offset=END, brokers=brokers)
@@ -116,6 +115,24 @@ def create(controller: ActiveController) -> object:
     return controller.create_topics(new, validate_only=False)
 
 
+def create_one(controller: ActiveController) -> object:
+    new = NewTopic(name="n", partition_count=9000, replication_factor=3)
+    return controller.create_topics([new], validate_only=False)
+
+
+def create_one_by_hand(controller: ActiveController) -> object:
+    assignments = {one: [one % 4 + 1, (one + 1) % 4 + 1] for one in range(9000)}
+    return controller.create_topics(
+        [NewTopic(name="n", assignments=assignments)], validate_only=False
+    )
+
+
+def grow(controller: ActiveController) -> object:
+    return controller.create_partitions(
+        [TopicGrowth(name="t", partition_count=COUNT)], validate_only=False
+    )
+
+
 Deed = Callable[[ActiveController], object]
 
 DEEDS: dict[str, tuple[MetadataImage, Deed]] = {
@@ -147,6 +164,9 @@ DEEDS: dict[str, tuple[MetadataImage, Deed]] = {
     ),
     "smaller ISRs": (image_of(*LED), alter),
     "new topics": (image_of(*LED), create),
+    "a new topic": (image_of(*LED), create_one),
+    "a new topic with replicas": (image_of(*LED), create_one_by_hand),
+    "new partitions": (image_of(*LED, partitions=COUNT - 9000), grow),
 }
 
 

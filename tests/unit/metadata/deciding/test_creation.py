@@ -28,7 +28,7 @@ ID = Uuid(b"n" * 16)
 
 def created(image: MetadataImage, **asked: object) -> MetadataImage:
     new = NewTopic(name="new", **asked)  # type: ignore[arg-type]
-    return then(image, create_topic(image, new, ID, Defaults(1, 1), lambda: 0))
+    return then(image, create_topic(image, new, ID, Defaults(1, 1), lambda: 0).records())
 
 
 def refused(image: MetadataImage, **asked: object) -> ApiError:
@@ -58,7 +58,7 @@ def test_a_topic_is_spread_over_the_brokers_and_their_racks() -> None:
 
 def test_settings_come_between_the_topic_and_its_partitions() -> None:
     new = NewTopic(name="new", overrides={"retention.ms": "5"})
-    records = create_topic(cluster(), new, ID, Defaults(1, 1), lambda: 0)
+    records = create_topic(cluster(), new, ID, Defaults(1, 1), lambda: 0).records()
     assert [type(one) for one, _ in records] == [TopicRecord, ConfigRecord, PartitionRecord]
     assert [version for _, version in records] == [0, 0, 1]
 
@@ -114,13 +114,13 @@ def test_a_name_is_used_once() -> None:
 def test_a_topic_grows_by_partitions_with_as_many_replicas() -> None:
     moving = partition((1, 2, 3), (1, 2), adding=(3,), removing=(2,))
     image = cluster(moving, fenced={4})
-    grown = then(image, grow_topic(image, TopicGrowth(name=TOPIC, partition_count=4)))
+    grown = then(image, grow_topic(image, TopicGrowth(name=TOPIC, partition_count=4)).records())
     first, *added = partitions_of(grown)
     assert first == moving
     assert [len(one.isr) for one in added] == [2, 2, 2]
     assert not {4} & {broker for one in added for broker in one.replicas}
     named = TopicGrowth(name=TOPIC, partition_count=2, assignments=[[4, 1]])
-    assert partitions_of(then(image, grow_topic(image, named)))[1].isr == (1,)
+    assert partitions_of(then(image, grow_topic(image, named).records()))[1].isr == (1,)
     with pytest.raises(ApiError) as caught:
         grow_topic(image, TopicGrowth(name="x", partition_count=2))
     assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -138,7 +138,7 @@ def test_a_deleted_topic_takes_its_settings_along() -> None:
 
 def test_before_level_17_partitions_have_no_directories() -> None:
     image = replace(cluster(), features={METADATA_VERSION: 16})
-    records = create_topic(image, NewTopic(name="new"), ID, Defaults(1, 1), lambda: 0)
+    records = create_topic(image, NewTopic(name="new"), ID, Defaults(1, 1), lambda: 0).records()
     (made, version) = records[-1]
     assert isinstance(made, PartitionRecord)
     assert (made.directories, version) == ([], 0)
