@@ -27,6 +27,7 @@ from ottla.protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
     OffsetFetchRequestTopics,
 )
+from ottla.protocol.messages.sync_group import SyncGroupRequest
 from ottla.protocol.messages.write_transaction_markers import (
     WritableTransactionMarker,
     WritableTransactionMarkerTopic,
@@ -139,6 +140,24 @@ def test_an_answer_about_what_is_committed_goes_at_once(member: Member) -> None:
     request = HeartbeatRequest(group_id="g", generation_id=1, member_id="nobody")
     answer = member.ask(ApiKey.HEARTBEAT, request, 4)
     assert answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_members_go_on_while_another_coordinator_reads_their_group(member: Member) -> None:
+    """Clients give up at COORDINATOR_LOAD_IN_PROGRESS, which Kafka answers to neither."""
+    member.groups.lead(2, {1: member.broker})
+    member.groups.lead(1, {1: member.broker})
+    assert member.broker.groups.is_loading
+    heartbeat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    assert member.ask(ApiKey.HEARTBEAT, heartbeat, 4).error_code == ErrorCode.NONE
+    sync = SyncGroupRequest(
+        group_id="g",
+        generation_id=1,
+        member_id="m",
+        protocol_type="consumer",
+        protocol_name="range",
+    )
+    answer = member.ask(ApiKey.SYNC_GROUP, sync, 5)
+    assert answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def test_a_producer_gets_its_id_when_that_is_committed(member: Member) -> None:

@@ -44,8 +44,13 @@ def _request(request: SyncGroupRequest) -> SyncRequest:
 
 
 def _response(answer: SyncAnswer) -> SyncGroupResponse:
+    error = answer.error
+    if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        # The rebalance was lost with the former coordinator. Clients give up at this error here
+        # and join again at the other, so Kafka up to 3.9 answers so (`handleSyncGroup`).
+        error = ErrorCode.REBALANCE_IN_PROGRESS
     return SyncGroupResponse(
-        error_code=answer.error,
+        error_code=error,
         protocol_type=answer.protocol_type,
         protocol_name=answer.protocol,
         assignment=answer.assignment,
