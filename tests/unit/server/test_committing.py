@@ -7,6 +7,7 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import TopicPartition
 from ottla.broker.broker import Broker
+from ottla.broker.membership.marker_requests import Marker, MarkerRequest, SentMarker
 from ottla.broker.replication.fetches import Fetch
 from ottla.broker.transactions.marker_sender import RETRY_MS
 from ottla.codec.schema import Message
@@ -48,12 +49,13 @@ STATE_PARTITION = TopicPartition(TRANSACTION_STATE, 0)
 class Member:
     """A broker that leads both internal topics; another replica fetches when it is told to."""
 
-    def __init__(self) -> None:
+    def __init__(self, **settings: str) -> None:
         self.broker: Broker = open_member(
             1,
             disk("/d"),
             offsets_topic_num_partitions="1",
             transaction_state_log_num_partitions="1",
+            **settings,
         )
         self.groups = PartitionOrders(GROUP_PARTITION, (1, 2))
         self.state = PartitionOrders(STATE_PARTITION, (1, 2), topic_id=self.broker.options.new_id())
@@ -99,6 +101,17 @@ class Member:
         assert isinstance(later, PendingResponse)
         assert later.pending_id in self.broker.answers.take_answered(0)
         return later.finish(at(0))
+
+
+def markers_of(*topics: WritableTransactionMarkerTopic) -> WriteTransactionMarkersRequest:
+    marker = WritableTransactionMarker(
+        producer_id=7,
+        producer_epoch=0,
+        transaction_result=True,
+        coordinator_epoch=1,
+        topics=[*topics],
+    )
+    return WriteTransactionMarkersRequest(markers=[marker])
 
 
 @pytest.fixture
@@ -160,6 +173,48 @@ def test_members_go_on_while_another_coordinator_reads_their_group(member: Membe
     assert answer.error_code == ErrorCode.REBALANCE_IN_PROGRESS
 
 
+def test_a_partition_that_takes_no_commits_is_said_once_and_when_it_takes_them_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    member = Member(min_insync_replicas="2")
+
+    def commit_thrice(*in_sync: int) -> list[str]:
+        caplog.clear()
+        member.groups.lead(1, {1: member.broker}, isr=in_sync)
+        while member.broker.groups.is_loading:
+            member.broker.answers.advance(at(0))
+        for _ in range(3):
+            member.commit()
+        return [one.getMessage() for one in caplog.records]
+
+    assert commit_thrice(1) == [
+        "cannot write to __consumer_offsets-0 (groups such as g): "
+        "There are fewer in-sync replicas than min.insync.replicas."
+    ]
+    assert commit_thrice(1, 2) == ["__consumer_offsets-0 takes records again"]
+    assert not commit_thrice(1, 2)
+
+
+def test_a_partition_that_takes_no_markers_is_said_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    member = Member(min_insync_replicas="2")
+    orders = PartitionOrders(
+        TopicPartition("u", 0), (1, 2), topic_id=member.broker.options.new_id()
+    )
+    marker = Marker(producer_id=7, epoch=0, is_commit=True, coordinator_epoch=1)
+    request = MarkerRequest(0, 1, (SentMarker("tx", marker, (orders.place,), False),))
+    for in_sync in ((1,), (1, 2)):
+        orders.lead(1, {1: member.broker}, isr=in_sync)
+        for _ in range(3):
+            member.broker.transactions.markers.write_all(request, at(0), lambda errors: None)
+    assert [one.getMessage() for one in caplog.records] == [
+        "cannot write to u-0 (markers of transactions such as tx): "
+        "There are fewer in-sync replicas than min.insync.replicas.",
+        "u-0 takes records again",
+    ]
+
+
 def test_a_producer_gets_its_id_when_that_is_committed(member: Member) -> None:
     request = InitProducerIdRequest(transactional_id="tx", transaction_timeout_ms=60_000)
     first = member.ask(ApiKey.INIT_PRODUCER_ID, request, 4)
@@ -180,17 +235,10 @@ def test_a_marker_is_answered_for_when_the_other_replica_has_it(member: Member) 
         TopicPartition("u", 0), (1, 2), topic_id=member.broker.options.new_id()
     )
     orders.lead(1, {1: member.broker})
-    marker = WritableTransactionMarker(
-        producer_id=7,
-        producer_epoch=0,
-        transaction_result=True,
-        coordinator_epoch=1,
-        topics=[
-            WritableTransactionMarkerTopic(name="u", partition_indexes=[0]),
-            WritableTransactionMarkerTopic(name="gone", partition_indexes=[0]),
-        ],
+    request = markers_of(
+        WritableTransactionMarkerTopic(name="u", partition_indexes=[0]),
+        WritableTransactionMarkerTopic(name="gone", partition_indexes=[0]),
     )
-    request = WriteTransactionMarkersRequest(markers=[marker])
     later = member.ask(ApiKey.WRITE_TXN_MARKERS, request, 1)
     assert not member.broker.answers.take_answered(0)
     member.replicate(orders)

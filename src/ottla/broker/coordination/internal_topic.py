@@ -16,6 +16,7 @@ from ottla.base.timers import AllTimers
 from ottla.base.turns import Budget, at_once, let_others
 from ottla.base.values import dataclass
 from ottla.broker.coordination.losses import KeptState
+from ottla.broker.coordination.refused_writes import RefusedWrites
 from ottla.broker.coordination.shards import (
     MachineT,
     NewMachine,
@@ -122,6 +123,7 @@ class InternalTopic:
         self._all_topics = broker.replicas.topics
         self._compression = compression
         self._is_being_made = False
+        self._refused_writes = RefusedWrites()
         self.name: Final = new.name
         self.unread: set[int] = set()
         """The partitions whose records could not be read."""
@@ -158,8 +160,25 @@ class InternalTopic:
         """Appends one batch to the partition that stores a group's or transactional id.
 
         `producer` is the id and epoch of the transaction that the batch belongs to. Returns the
-        offset of the first record. Raises `ApiError`, and has then written nothing.
+        offset of the first record. Raises `ApiError`, and has then written nothing; the log says
+        so.
         """
+        stored = TopicPartition(self.name, self.partition_of(place))
+        try:
+            offset = self._append(stored.partition, records, producer, now_ms)
+        except ApiError as error:
+            self._refused_writes.refused(stored, f"{self._kept.owners} such as {place}", error)
+            raise
+        self._refused_writes.written(stored)
+        return offset
+
+    def _append(
+        self,
+        index: int,
+        records: Sequence[EncodedRecord],
+        producer: tuple[int, int] | None,
+        now_ms: int,
+    ) -> int:
         topic = self._broker.topics.find(self.name)
         if topic is None:
             # A decision is being carried out: it must be replayed before the next is made.
@@ -171,7 +190,7 @@ class InternalTopic:
             builder.producer_id, builder.producer_epoch = producer
         for record in records:
             builder.append(record.key, record.value, now_ms)
-        partition = topic.partition(self.partition_of(place))
+        partition = topic.partition(index)
         batch = BuiltBatch(builder.build_writable())
         origin = AppendOrigin.COORDINATOR
         info = self._broker.appends.append(partition, batch, now_ms=now_ms, origin=origin)

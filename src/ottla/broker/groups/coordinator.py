@@ -347,7 +347,6 @@ class GroupCoordinator(CoordinatorRuntime[GroupCoordinatorShard]):
                 producer_id = decision.producer and decision.producer[0]
                 shard.appended_end = first_offset + len(decision.records)
             except ApiError as error:
-                logger.error("group %s: cannot write: %s", decision.key, error)
                 too_large = decision.too_large if error.code in TOO_LARGE else None
                 code = too_large or REFUSALS.get(error.code, error.code)
                 decision = machine.refused(decision, code, at)

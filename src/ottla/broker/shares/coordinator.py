@@ -217,7 +217,6 @@ class ShareCoordinator(CoordinatorRuntime[ShareCoordinatorShard]):
         try:
             first_offset = self._topic.append(decision.key, encoded, now_ms=at.now_ms)
         except ApiError as error:
-            logger.error("share group state %s: cannot write: %s", decision.key, error)
             return decision.answer.refused(REFUSALS.get(error.code, error.code))
         shard.appended_end = first_offset + len(encoded)
         for offset, record in enumerate(decision.records, first_offset):

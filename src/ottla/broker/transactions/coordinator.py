@@ -368,7 +368,6 @@ class TransactionCoordinator(CoordinatorRuntime[TransactionMachine]):
             try:
                 end = self._append(decision, at)
             except ApiError as error:
-                logger.error("transaction %s: cannot write: %s", decision.key, error)
                 refusal = REFUSALS.get(error.code, error.code)
                 return shard.machine.refused(decision, refusal, at).answer
             shard.appended_end = end

@@ -5,7 +5,6 @@ groups take effect or are dropped. Kafka's counterparts: `KafkaApis.handleWriteT
 `TransactionMarkerChannelManager`.
 """
 
-import logging
 from collections.abc import Callable, Hashable, Iterator
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
@@ -14,6 +13,7 @@ from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
 from ottla.broker.coordination.internal_topic import CoordinatorBroker
+from ottla.broker.coordination.refused_writes import RefusedWrites
 from ottla.broker.membership.marker_requests import Marker, MarkerErrors, MarkerRequest, SentMarker
 from ottla.broker.topics.partition import Partition
 from ottla.broker.transactions.marker_sender import DONE
@@ -25,8 +25,6 @@ from ottla.record.control import EndTransactionMarker, build_end_transaction_mar
 from ottla.storage.log.producer_state import AppendOrigin, ProducerState
 
 What = TypeVar("What")
-
-logger = logging.getLogger(__name__)
 
 ACKS_LEADER = 1
 ACKS_ALL = -1
@@ -80,6 +78,7 @@ class Markers:
     def __init__(self, broker: CoordinatorBroker, offsets: OffsetsInTransactions) -> None:
         self._broker = broker
         self._offsets = offsets
+        self._refused_writes = RefusedWrites()
 
     def write_all(
         self, request: MarkerRequest, at: Timestamps, then: Callable[[MarkerErrors], None]
@@ -101,11 +100,12 @@ class Markers:
                 try:
                     commit.wait(self._write_again(sent, place, at.now_ms), which)
                     errors[which] = ErrorCode.NONE
+                    self._refused_writes.written(place)
                 except ApiError as error:
                     errors[which] = error.code
                     if error.code not in DONE:
-                        key = sent.transactional_id
-                        logger.error("%s: no marker in %s-%d yet: %s", key, *place, error)
+                        whose = f"markers of transactions such as {sent.transactional_id}"
+                        self._refused_writes.refused(place, whose, error)
         return None if commit.begin() else errors
 
     def _write_again(self, sent: SentMarker, place: TopicPartition, now_ms: int) -> Written:
