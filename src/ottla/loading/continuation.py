@@ -57,7 +57,9 @@ def _check_last_row(
     files = [
         file
         for file in table.current_files()
-        if file.partition == planned.partition and file.last_offset < before.until_offset
+        if file.role in (FileRole.ROWS, FileRole.QUARANTINE)  # The others have no records.
+        and file.partition == planned.partition
+        and file.last_offset < before.until_offset
     ]
     if not files:
         return

@@ -18,10 +18,11 @@ from ottla.loading.job import LoadJob, LoadPlan, LoadState
 from ottla.loading.letter_source import Letters, LetterSource
 from ottla.loading.load import Loaded, LoadReport, claimed, load_new
 from ottla.loading.plan import check_same_topic
+from ottla.loading.quarantined import kept_before, quarantined_files, quarantined_ranges
 from ottla.loading.rerun_plan import RerunRange, plan_rerun
 from ottla.sources.bounds import EARLIEST, LATEST, Bound, BoundKind
 from ottla.sources.log_source import LogSource
-from ottla.tables import Action, FileRole, Piece, by_partition, covered, of_role
+from ottla.tables import Action, Piece, covered
 
 
 def rerun(job: LoadJob, wanted: RerunRange) -> LoadReport:
@@ -40,16 +41,13 @@ def redrive(job: LoadJob) -> list[LoadReport]:
     that the dead-letter topic names instead, if the job has one.
 
     Of each partition it reads from the first of them to the last, and in a table of the latest rows
-    up to where the table ends. Records that the log no longer has are taken from the dead-letter
-    topic if they are in quarantine: a commit for each run of neighbouring ones. Returns the report
-    of each commit, none if there are no such records; raises as `rerun` does.
+    up to where the table ends. Records in quarantine that the log no longer has are taken from
+    there, or from the dead-letter topic: a commit for each run of neighbouring ones. Returns the
+    report of each commit, none if there are no such records; raises as `rerun` does.
     """
     job.table.require()
     with claimed(job) as state:
-        if job.options.dead_letters is None:
-            ranges = _ranges_aside(job)
-            return [_read_again(job, state, ranges).report] if ranges else []
-        there, lost = _by_where_they_are(job, job.options.dead_letters.letters(job.route.topic))
+        there, lost = _where_they_are(job)
         reports = []
         if lost.rows and state.layout.is_latest:
             raise UserError(_late(job, lost))
@@ -69,25 +67,31 @@ def _read_again(
     return load_new(job, state, lambda job, state: plan_again(job, state, wanted))
 
 
-def _ranges_aside(job: LoadJob) -> dict[TopicPartition, OffsetRange]:
-    """From the first record that is set aside to the last, by partition."""
-    files = of_role(job.table.current_files(), FileRole.QUARANTINE)
-    return {
-        TopicPartition(job.route.topic, number): OffsetRange(
-            from_offset=min(one.first_offset for one in some),
-            until_offset=max(one.last_offset for one in some) + 1,
+def _where_they_are(
+    job: LoadJob,
+) -> tuple[dict[TopicPartition, OffsetRange], Letters]:
+    """The ranges of the records to read again that the log still has; and those that it has not."""
+    starts = {one.place: one.start_offset for one in job.log.partitions()}
+    if job.options.dead_letters is not None:
+        letters = job.options.dead_letters.letters(job.route.topic)
+        return _by_where_they_are(job, letters, starts)
+    there = quarantined_ranges(job.table, job.route.topic, starts)
+    lost = kept_before(job.table, job.route.topic, starts)
+    if not there and not lost.rows and (files := quarantined_files(job.table)):
+        raise UserError(
+            f"{job.table.address}: the log no longer has offset {files[0].last_offset} of "
+            f"partition {files[0].partition}, and the quarantine has places and reasons alone, as "
+            f"of --on-error skip"
         )
-        for number, some in by_partition(files).items()
-    }
+    return there, lost
 
 
 def _by_where_they_are(
-    job: LoadJob, letters: Letters
+    job: LoadJob, letters: Letters, starts: Mapping[TopicPartition, int]
 ) -> tuple[dict[TopicPartition, OffsetRange], Letters]:
     """From the first letter whose record the log still has to the last, by partition; and the
     letters in quarantine whose record it has not.
     """
-    starts = {one.place: one.start_offset for one in job.log.partitions()}
     there, lost = {}, {}
     for place in letters.rows:
         start = starts.get(place, 0)
@@ -109,10 +113,12 @@ def _runs(letters: Letters) -> list[dict[TopicPartition, OffsetRange]]:
 
 def _late(job: LoadJob, lost: Letters) -> str:
     place = min(lost.rows)
+    starts = ",".join(f"{one.partition}:{one.start_offset}" for one in job.log.partitions())
     return (
         f"{place}: the log no longer has offset {lost.runs(place)[0].from_offset}, and in "
-        f"{job.table.address}, which has the latest row of each key, a record of the dead-letter "
-        f"topic alone may be older than a row or its deletion; send it to the topic again"
+        f"{job.table.address}, which has the latest row of each key, a record without the later "
+        f"ones may be older than a row or its deletion; send it to the topic again, and read what "
+        f"the log has with --rerun --from {starts}"
     )
 
 

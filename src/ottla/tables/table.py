@@ -241,12 +241,19 @@ class Table:
         return {file.path: file.size for file in self.store.find("")}
 
     def _checked(self, state: LogState | None, count: int) -> LogState | None:
-        """The log's state, with at least the ledger's commits; raises `CorruptionError`.
+        """The log's state, with at least the ledger's commits; raises `CorruptionError`, and
+        `UserError` if another program has dropped the table.
 
         Reads the state again if necessary: another writer may have committed meanwhile.
         """
         if count > (0 if state is None else state.commit_count):
             state = self.log.state()
+        if count and state is None and self.address != self.path:
+            raise UserError(
+                f"{self.address}: the catalog has no such table any more, but {self.path} has the "
+                f"files of its {count} commits; rename or register it back, or move that directory "
+                f"away to load from the beginning"
+            )
         if count > (0 if state is None else state.commit_count):
             raise CorruptionError(
                 f"{self.path}/{LEDGER_DIRECTORY}",

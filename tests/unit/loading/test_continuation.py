@@ -130,3 +130,15 @@ def test_the_same_records_in_other_batches_are_loaded_on(tmp_path: Path, loaded:
     append(other, 0, 1, 2, 3, 4, batch_size=2)
     assert loaded(one, table) == 4
     assert loaded(other, table) == 1
+
+
+def test_a_load_goes_on_after_a_record_that_deleted_its_row(tmp_path: Path, loaded: Loaded) -> None:
+    upsert = Upsert(key=("value.n",), version="value.n", delete_when="value.n = 2")
+    layout = LayoutOptions(decoding=JSON.decoding, upsert=upsert)
+    log, table = tmp_path / "log", tmp_path / "table"
+    with ottla.open(log) as opened:
+        opened.create_topic("t")
+    append(log, 0, 1, 2)
+    assert loaded(log, table, layout) == 3
+    append(log, 3)
+    assert loaded(log, table, layout) == 1

@@ -1,6 +1,7 @@
 """The quarantine as a table, and what becomes of it when its records are read again."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,8 @@ from ottla.loading.auditing.audit import audit
 from ottla.loading.job import LoadJob, LoadOptions, LoadRoute
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
-from ottla.loading.rerun import redrive
+from ottla.loading.rerun import redrive, rerun
+from ottla.loading.rerun_plan import rerun_range
 from ottla.sources.opening import open_log, topic_options
 from ottla.tables.columns.identity import Upsert
 from ottla.tables.layout import LayoutOptions
@@ -46,11 +48,24 @@ class Orders:
         options = LoadOptions(layout=layout, on_error=on_error)
         return load_job(LoadRoute(self.log, "orders", self.table), LocalEngine(), options=options)
 
-    def load(self, *values: bytes, schema: str = "id int") -> None:
+    def load(
+        self, *values: bytes, schema: str = "id int", on_error: OnError = OnError.QUARANTINE
+    ) -> None:
         with ottla.open(self.log) as log:
             for number, value in enumerate(values):
                 log.append("orders", value, key=b"k%d" % number, partition=number % 2)
-        load(self.job(schema))
+        load(self.job(schema, on_error))
+
+    def rows(self, table: str = "") -> list[dict[str, Any]]:
+        """Without the commits that they came with."""
+        rows = deltalake.DeltaTable(table or self.table).to_pyarrow_table().drop(["commit_id"])
+        return sorted(rows.to_pylist(), key=lambda row: (row["partition"], row["offset"]))
+
+    def rows_of(self, schema: str, table: str) -> list[dict[str, Any]]:
+        """The rows of a table that decodes the log with another schema from the first."""
+        route = LoadRoute(self.log, "orders", table)
+        load(load_job(route, LocalEngine(), options=self.job(schema).options))
+        return self.rows(table)
 
     def assert_whole(self) -> None:
         log = open_log(topic_options(self.log, "orders"))
@@ -127,3 +142,49 @@ def test_the_quarantines_table_is_made_again_if_it_is_torn_or_was_not_written(
         orders.load(b"[")
     orders.load(b"x")
     assert orders.aside() == [(0, 0), (0, 1), (0, 2)]
+
+
+def test_records_that_the_log_no_longer_has_become_rows_from_the_quarantine(tmp_path: Path) -> None:
+    orders = Orders(tmp_path)
+    with ottla.open(orders.log) as log:
+        headers = [("shop", b"7"), ("shop", None)]
+        log.append("orders", WIDE, partition=0, timestamp_ms=1_700_000_000_123, headers=headers)
+    orders.load(b'{"id": 1}', WIDE, b"{", b'{"id": 2}', WIDE, WIDE)
+    expected = orders.rows_of("id bigint", str(tmp_path / "other"))
+    with ottla.open(orders.log) as log:
+        log.delete_records("orders", {0: 3, 1: 3})
+    assert redrive(orders.job("id bigint"))
+    assert orders.aside() == [(0, 2)]
+    assert orders.rows() == expected
+    orders.assert_whole()
+    assert redrive(orders.job("id bigint"))  # The log has the last of them, which is a row.
+    assert (orders.aside(), orders.rows()) == ([(0, 2)], expected)
+
+
+def test_records_without_bytes_that_the_log_no_longer_has_stay_in_quarantine(
+    tmp_path: Path,
+) -> None:
+    orders = Orders(tmp_path)
+    orders.load(b'{"id": 1}', WIDE, on_error=OnError.SKIP)
+    with ottla.open(orders.log) as log:
+        log.delete_records("orders", {0: 1, 1: 1})
+    with pytest.raises(
+        UserError, match=r"no longer has offset 0 of partition 1, .*--on-error skip"
+    ):
+        redrive(orders.job("id bigint"))
+    orders.load(b'{"id": 2}', WIDE)
+    assert redrive(orders.job("id bigint"))
+    assert orders.aside() == [(1, 0)]
+
+
+def test_a_late_record_of_the_quarantine_alone_is_not_merged(tmp_path: Path) -> None:
+    orders = Orders(tmp_path, is_latest=True)
+    orders.load(b'{"id": 1}', WIDE, b'{"id": 2}', WIDE)
+    with ottla.open(orders.log) as log:
+        log.delete_records("orders", {1: 1})
+    with pytest.raises(UserError, match=r"send it to the topic again, .* --rerun --from 0:0,1:1$"):
+        redrive(orders.job("id bigint"))
+    place = LoadRoute(orders.log, "orders", orders.table)
+    job = load_job(place, LocalEngine(), options=orders.job("id bigint").options)
+    rerun(job, rerun_range("0:0,1:1", None, "orders"))
+    assert orders.aside() == [(1, 0)]

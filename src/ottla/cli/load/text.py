@@ -128,6 +128,8 @@ def _counts(report: "LoadReport") -> str:
 def show_rerun(console: "Console", report: "LoadReport") -> None:
     """Prints what was read again, by partition, and what became of the files."""
     show_offsets(console, f"Reran {report.topic}", report)
+    if report.quarantined_count:
+        console.print(quarantine_words(report))
     copied = sum(one.copied_count for one in report.partitions)
     beside = f", {counted(f'{copied:,}', 'row')} besides them kept" if copied else ""
     console.print(

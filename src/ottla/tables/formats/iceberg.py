@@ -21,7 +21,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.conversions import from_bytes, to_bytes
-from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
+from pyiceberg.exceptions import (
+    CommitFailedException,
+    NoSuchNamespaceError,
+    NoSuchTableError,
+)
 from pyiceberg.manifest import DataFile as IcebergFile
 from pyiceberg.manifest import DataFileContent, FileFormat, ManifestEntry
 from pyiceberg.schema import Schema, index_by_name
@@ -63,6 +67,7 @@ from ottla.tables.files.plain_parquet import plain_type
 from ottla.tables.formats.durable_files import DurableFileIO, local_path
 from ottla.tables.formats.iceberg_deletes import Deletes, packed
 from ottla.tables.formats.iceberg_quarantine import publish_quarantine
+from ottla.tables.formats.rest_catalog import load_configured
 from ottla.tables.formats.transaction_log import (
     Change,
     CommitTakenError,
@@ -191,9 +196,11 @@ class IcebergLog:
             except CommitTakenError:
                 raise
             except Exception as error:
-                if _version(self._table()) == _version(table):
+                is_same = _version(self._table()) == _version(table)
+                if is_same and not isinstance(error, CommitFailedException):
                     raise self._failure(error) from error
-                # Other programs have committed, or this commit succeeded and the response was lost.
+                # Other programs have committed, perhaps properties alone, or this commit succeeded
+                # and the response was lost.
         # Not `CommitTakenError`, after which the files are removed: the last commit may have
         # succeeded.
         raise UserError(f"{self._address}: other programs commit all the time; run it again")
@@ -484,7 +491,7 @@ def _opened_catalog(name: str, namespace: str) -> Catalog:
     logging.getLogger("thrift").addHandler(logging.NullHandler())
     configured: Mapping[str, Any] | None = Config().get_catalog_config(name)
     if configured:
-        return load_catalog(name, **{**io, **configured})
+        return load_configured(name, {**io, **configured})
     directory = catalog_directory(name)
     os.makedirs(directory, exist_ok=True)
     uri, warehouse = f"sqlite:///{directory}/catalog.db", f"file://{directory}"
