@@ -163,7 +163,7 @@ class ModelBroker(ManagedReplicas):
         self._failed: set[int] = set()
 
     @property
-    def directory_failures(self) -> int:
+    def storage_failures(self) -> int:
         return len(self._failed)
 
     @property

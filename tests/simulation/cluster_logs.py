@@ -227,9 +227,9 @@ class LogBroker(ManagedReplicas):
         return self._clock.at
 
     @property
-    def directory_failures(self) -> int:
+    def storage_failures(self) -> int:
         """Those that the broker has noticed."""
-        return self._replicas.directory_failures
+        return self._replicas.storage_failures
 
     @property
     def has_failed_directory(self) -> bool:

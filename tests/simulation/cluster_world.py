@@ -310,7 +310,7 @@ class Process:
         return is_alive and self.id not in self.world.cut_off
 
     def _report_failed_directories(self) -> None:
-        failures = self.broker.directory_failures
+        failures = self.broker.storage_failures
         if failures > self.reported_failures and self.is_connected:
             self.reported_failures = failures
             path = f"{paths.LOG_DIR_EVENT_PREFIX}{next(self.world.numbers):010d}"

@@ -331,6 +331,7 @@ def _join_cluster(broker: Broker) -> None:
 
     broker.answers.sources += [membership, replicas]
     broker.answers.timed.append(replicas)
+    broker.log_jobs.cleaner.damaged = replicas.cannot_compact
     replicas.listeners.append(
         Coordinators(broker.groups, broker.transactions, broker.share_coordinator)
     )

@@ -78,7 +78,7 @@ class ControllerLink:
         self._own = OwnRequests(parts)
         self._worker = Worker("ottla-to-controller", self._work)
         self._propagation = IsrChangePropagation()
-        self._reported_failures = parts.replicas.directory_failures
+        self._reported_failures = parts.replicas.storage_failures
         self._next_rebalance_ms = self._now_ms + (parts.rebalance_interval_ms or 0.0)
         self._next_token_check_ms = self._now_ms + (parts.token_check_interval_ms or 0.0)
 
@@ -145,7 +145,7 @@ class ControllerLink:
             self._alter_partitions()
         if not self._parts.version.has_alter_partition:
             self._propagate(now_ms)
-        failures = self._parts.replicas.directory_failures
+        failures = self._parts.replicas.storage_failures
         if failures != self._reported_failures:
             self._reported_failures = failures
             self._report_failed_directory()

@@ -89,8 +89,8 @@ class ReplicaHost(Protocol):
     @property
     def manager(self) -> ReplicaManager: ...
 
-    def take(self, answer: LeaderAnswer, at: Timestamps) -> None:
-        """Applies a leader's response."""
+    def take(self, answer: LeaderAnswer, at: Timestamps) -> bool:
+        """Applies a leader's response; returns whether what came could be appended."""
 
     def must_wait(self, place: TopicPartition, at: Timestamps) -> bool:
         """Whether a partition is throttled now."""
@@ -292,9 +292,9 @@ class Fetcher:
         again: list[TopicPartition] = []
 
         def take(answer: LeaderAnswer) -> None:
-            replicas.take(answer, read_clock(clock))
+            is_taken = replicas.take(answer, read_clock(clock))
             partition = answer.partition
-            if answer.error not in PASSING:
+            if answer.error not in PASSING or not is_taken:
                 self._session.remove(partition)
                 self._delayed[partition] = clock.monotonic_ms() + self._parts.backoff_ms
             elif self._look(partition) is not None:

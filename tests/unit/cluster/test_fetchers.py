@@ -56,6 +56,7 @@ class Host:
     def __init__(self) -> None:
         self.end = 0
         self.is_out_of_range = False
+        self.takes_nothing = False
         self.taken: list[LeaderAnswer] = []
         self.manager: Any = SimpleNamespace(
             request_of=self._request_of,
@@ -69,10 +70,13 @@ class Host:
             return LEADER, AskOffsets(partition=partition, leader_epoch=0)
         return LEADER, Fetch(partition=partition, follower=1, fetch_offset=self.end)
 
-    def take(self, answer: LeaderAnswer, at: Timestamps) -> None:
+    def take(self, answer: LeaderAnswer, at: Timestamps) -> bool:
         self.taken.append(answer)
+        if self.takes_nothing:
+            return False
         self.is_out_of_range = answer.error is ErrorCode.OFFSET_OUT_OF_RANGE
         self.end += 1
+        return True
 
     def must_wait(self, place: TopicPartition, at: Timestamps) -> bool:
         return False
@@ -173,3 +177,13 @@ def test_what_the_leader_is_asked_first_comes_before_the_next_fetch(
     kinds = [type(one).__name__ for one in following.host.taken]
     assert kinds == ["Fetched", "Fetched", "Offsets", "Fetched"]
     assert offsets(following.leader) == [0, 1, 3]
+
+
+def test_what_cannot_be_appended_is_fetched_again_after_a_pause(stack: list[Following]) -> None:
+    following = Following(Leader(20))
+    stack.append(following)
+    following.host.takes_nothing = True
+    with following.lock:
+        following.fetchers.changed(PLACE)
+    wait_until(lambda: following.woken == 1)
+    assert offsets(following.leader) == [0], "the next one is due in a second"

@@ -1,12 +1,14 @@
 """The send queue: whatever a sink takes at a time, the same bytes leave in the same order."""
 
+from errno import EIO, EPIPE
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.base.files import FileSlice
 from ottla.base.memory_files import MemoryFile
-from ottla.server.network.send_queue import INLINE_SIZE, SendQueue, TruncatedFileError
+from ottla.server.network.send_queue import INLINE_SIZE, SendQueue, UnreadableFileError
 from ottla.testing import FakeFileSystem
 
 CONTENT = bytes(range(256)) * 512
@@ -124,9 +126,39 @@ def test_any_pace_delivers_the_same_bytes(
 @pytest.mark.parametrize("size", [10, INLINE_SIZE + 1])
 def test_a_file_shorter_than_promised_is_an_error_and_not_an_endless_loop(size: int) -> None:
     queue = SendQueue()
-    with pytest.raises(TruncatedFileError):  # noqa: PT012
+    with pytest.raises(UnreadableFileError):  # noqa: PT012
         queue.add(bytearray(b"x"), [(1, slice_of(size, len(CONTENT)))])
         queue.send(SlowSink())
+
+
+class BrokenDisk(MemoryFile):
+    def __init__(self, code: int) -> None:
+        super().__init__("broken", CONTENT)
+        self._code = code
+
+    def pread(self, size: int, position: int) -> bytes:
+        raise OSError(self._code, "broken")
+
+
+def test_a_broken_disk_is_told_from_a_broken_connection() -> None:
+    for code, expected in ((EIO, UnreadableFileError), (EPIPE, OSError)):
+        slice_ = FileSlice(BrokenDisk(code), 0, 10)
+        with pytest.raises(expected):
+            SendQueue().add(bytearray(b"x"), [(1, slice_)])
+        with pytest.raises(expected):  # noqa: PT012
+            queue = SendQueue(inline_size=0)
+            slice_ = FileSlice(slice_of(10).file, 0, 10)
+            queue.add(bytearray(), [(0, slice_)])
+            queue.send(BrokenSink(code))
+
+
+class BrokenSink(SlowSink):
+    def __init__(self, code: int) -> None:
+        super().__init__()
+        self._code = code
+
+    def send_file(self, slice_: FileSlice) -> int:
+        raise OSError(self._code, "broken")
 
 
 def test_a_cleared_outbox_holds_nothing() -> None:

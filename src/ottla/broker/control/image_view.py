@@ -107,12 +107,14 @@ class ImageView:
         partitions = {} if here is None else here.partitions
         known = image.topics.get(topic)
         are_all_here = known is None or len(partitions) == len(known.partitions)
-        if are_all_here and self._broker.directories.is_complete:
+        lost = self._broker.replicas.lost
+        if are_all_here and self._broker.directories.is_complete and not lost:
             return views
-        return (one if self._is_served(one, partitions) else self._without(one) for one in views)
+        served = {index: one for index, one in partitions.items() if (topic, index) not in lost}
+        return (one if self._is_served(one, served) else self._without(one) for one in views)
 
     def _is_served(self, view: PartitionView, here: Mapping[int, Partition]) -> bool:
-        """Whether a partition is elsewhere, or here and on a disk that has not failed.
+        """Whether a partition is elsewhere, or here, sound and on a disk that has not failed.
 
         That of a new topic is in the image before it is here.
         """

@@ -9,6 +9,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Final, Protocol
 
+from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError
 from ottla.base.events import OnEvent
 from ottla.base.partitions import TopicPartition
@@ -239,6 +240,7 @@ class InternalTopic:
         latest = LatestRecords()
         for _ in latest.take_all(_found_in(partition), partition.log.directory):
             yield
+        self._hand_over_damaged(partition, latest)
         self._report_damage(latest, partition.log)
         records = latest.in_order()
         while part := list(islice(records, STEP_RECORDS)):
@@ -256,7 +258,15 @@ class InternalTopic:
         partition.log.writer.write_out()
         every = EveryRecord(take)
         yield from every.take_all(_found_in(partition), partition.log.directory)
+        self._hand_over_damaged(partition, every)
         self._report_damage(every, partition.log)
+
+    def _hand_over_damaged(self, partition: Partition, read: ReadRecords) -> None:
+        """Raises `CorruptionError` if a replica in sync, which has all records, leads instead."""
+        if read.damage and partition.replication is not None:
+            damage = read.damage[0].error()
+            if partition.damaged(damage, "load").code is ErrorCode.KAFKA_STORAGE_ERROR:
+                raise damage
 
     def _report_damage(self, read: ReadRecords, log: PartitionLog) -> None:
         lost = self._kept.loss(log.name, read, "served", repair_hint(log.directory))

@@ -104,6 +104,8 @@ class Cleaner:
         self._config = config
         self._removals = removals
         self._troubles: dict[TopicPartition, Trouble] = {}
+        self.damaged: Callable[[TopicPartition, CorruptionError], None] = lambda _, __: None
+        """Called with a segment that stays unreadable: another replica may lead instead."""
         self._told: dict[TopicPartition, str] = {}
         """The cause of each log's failures that was already logged."""
         for directory in directories:
@@ -348,7 +350,7 @@ class Cleaner:
             failed_ms=at.now_ms,
         )
         if isinstance(error, DamagedSegmentError):
-            trouble = self._set_aside(log, error, trouble)
+            trouble = self._set_aside(key, log, error, trouble)
         if trouble.failure_count and self._told.get(key) != trouble.reason:
             self._told[key] = trouble.reason
             is_ours = not isinstance(error, OttlaError)
@@ -359,7 +361,11 @@ class Cleaner:
         self._note(directory, key, trouble)
 
     def _set_aside(
-        self, log: PartitionLog, error: "DamagedSegmentError", trouble: Trouble
+        self,
+        key: TopicPartition,
+        log: PartitionLog,
+        error: "DamagedSegmentError",
+        trouble: Trouble,
     ) -> Trouble:
         if trouble.failure_count < TRIES_BEFORE_SETTING_ASIDE:
             return trouble
@@ -376,6 +382,7 @@ class Cleaner:
             "%s is set aside, and the rest of %s compacted without it; see `ottla log check`",
             error.path, log.name,
         )  # fmt: skip
+        self.damaged(key, error)
         return Trouble(damaged=(*trouble.damaged, damaged))
 
     def _note(self, directory: LogDirectory, key: TopicPartition, trouble: Trouble) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError
+from ottla.base.files import base_name, parent_directory
 from ottla.base.ids import Uuid
 from ottla.base.open_files import OpenFiles
 from ottla.base.turns import many_in_turns
@@ -24,6 +25,7 @@ from ottla.broker.waiting.fetch_queries import (
     TierFetch,
 )
 from ottla.broker.waiting.rooms import LongFetch, Waiting, WaitingFetch, WaitingRoom
+from ottla.storage.files.filenames import parse_directory_name
 from ottla.storage.log.offsets import Isolation, OffsetInTierError
 from ottla.storage.log.reader import FetchData
 
@@ -168,8 +170,26 @@ class Fetches:
         except StorageError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
         except CorruptionError as error:
-            logger.error("cannot read %s-%d: %s", partition.topic, partition.index, error)
-            raise ApiError(ErrorCode.CORRUPT_MESSAGE) from error
+            raise partition.damaged(error, "read") from error
+
+    def could_not_send(self, path: str, cause: OSError | None) -> None:
+        """A log file that an answer refers to is shorter than its log has written it, or cannot be
+        read because of `cause`.
+        """
+        folder = parent_directory(path)
+        place = parse_directory_name(base_name(folder))
+        topic = None if place is None else self._topics.find(place.topic)
+        if place is None or topic is None:
+            return
+        partition = topic.partitions.get(place.partition)
+        if partition is None or partition.log.directory != folder:
+            return  # deleted or moved meanwhile
+        if cause is not None:
+            partition.directory.health.fail(cause)
+            return
+        damage = partition.log.reader.shortened(path)
+        if damage is not None:
+            partition.damaged(damage, "read")
 
     # The remote tier
 

@@ -3,6 +3,7 @@
 So no caller asks which of the two it talks to. `assemble` chooses.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ApiError
@@ -33,6 +34,8 @@ class OnlyReplicas:
 
     def __init__(self, known: HasImage) -> None:
         self.topics = ImageTopics(known)
+        self.lost: Mapping[TopicPartition, str] = {}
+        """Nobody else could lead a damaged log."""
         self._known = known
 
     def leader_of(self, partition: TopicPartition) -> tuple[int, int]:

@@ -15,7 +15,8 @@ from contextlib import suppress
 from typing import Any, Final, NamedTuple, Protocol
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, StorageError
+from ottla.base.errors import ApiError, CorruptionError, StorageError
+from ottla.base.files import parent_directory
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.timers import NEXT, AllTimers, Timers
@@ -73,6 +74,15 @@ from ottla.storage.directory.log_directory import LogDirectory
 logger = logging.getLogger(__name__)
 
 NOT_HERE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+GIVEN_UP: Final = (
+    "; another replica in sync leads it, and this one is given up: stop this broker, move {folder} "
+    "away, run `ottla log give-up {parent} {place}`, and start it again: the records come from the "
+    "leader"
+)
+STAYS: Final = (
+    "; this broker stays the leader until enough other replicas are in sync "
+    "(min.insync.replicas={min_isr})"
+)
 TICKS_PER_LAG: Final = 2
 """Lagging followers are checked for twice in `replica.lag.time.max.ms`, as in Kafka."""
 
@@ -129,8 +139,18 @@ class Replicas:
         self._hosting = Hosting(store)
         directories = self._directories = store.directories
         self._failed: set[str] = {one.path for one in directories if one.is_offline}
-        self.directory_failures = 0
-        """The number of directories that have failed since the start."""
+        self.storage_failures = 0
+        """The number of directories that have failed since the start, and of damaged logs that were
+        given up.
+        """
+        self.tells_lost: Callable[[], bool] = lambda: True
+        """Whether the controller can be told of a lost replica whose directory is online."""
+        self.lost: dict[TopicPartition, str] = {}
+        """The replicas that were given up because of damage in their logs, and the damage."""
+        self._said: dict[TopicPartition, str] = {}
+        """The last damage that was reported."""
+        self._untaken: dict[TopicPartition, str] = {}
+        """The replicas that cannot append what their leader has last sent, and why."""
         self._waiting, timers = waits
         logs = HostedLogs(self._hosting, store.topics, directories, self._opened)
         self.manager = ReplicaManager(options, logs, known)
@@ -143,6 +163,7 @@ class Replicas:
         self._answered: list[Waiting[Any]] = []
         self._next_tick: Timers[str] = timers.new_room()
         self._next_tick.set(NEXT, 0.0)
+        self._to_give_up: Timers[TopicPartition] = timers.new_room()
         self._to_tick: list[TopicPartition] = []
         """The partitions that are still to be checked for lagging followers."""
         for topic in store.topics:
@@ -316,7 +337,7 @@ class Replicas:
 
     def why_not_here(self, place: TopicPartition, topic_id: Uuid) -> str | None:
         """Why a replica has no log that can be used, until a person has seen to it."""
-        return self._hosting.why_not_here(place, topic_id)
+        return self.lost.get(place) or self._hosting.why_not_here(place, topic_id)
 
     def make_logs(self, order: LeaderAndIsr) -> None:
         """Creates the logs that an order needs, in turns, so that `apply` finds them, but for those
@@ -417,10 +438,11 @@ class Replicas:
         is_exceeded = self.follower_quota.is_exceeded(at.monotonic_ms)
         return is_exceeded and self.partitions[place].is_throttled_and_behind
 
-    def take(self, answer: LeaderAnswer, at: Timestamps) -> None:
-        """Takes a leader's response."""
+    def take(self, answer: LeaderAnswer, at: Timestamps) -> bool:
+        """Takes a leader's response; returns whether what came could be appended."""
         self._at = at
         self._carry_out(self.manager.take(answer))
+        return answer.partition not in self._untaken
 
     # Time
 
@@ -437,6 +459,8 @@ class Replicas:
         for directory in self._directories:
             if directory.is_offline and directory.path not in self._failed:
                 self._give_up(directory)
+        for place in self._to_give_up.take_all_due(at.monotonic_ms):
+            self._give_up_log(place)
         if self._next_tick.take_due(at.monotonic_ms) is not None:
             self._tick(at.monotonic_ms)
 
@@ -457,7 +481,50 @@ class Replicas:
             place for place, one in self.partitions.items() if one.partition.directory is directory
         ]
         self._carry_out(self.manager.went_offline(gone))
-        self.directory_failures += 1
+        self.storage_failures += 1
+
+    # Damage
+
+    def damaged(self, place: TopicPartition, damage: CorruptionError, verb: str) -> ApiError:
+        """Reports damage in a log, once, and returns the error for who asked.
+
+        A leader hands over to another replica in sync, which has the records whole: until then
+        clients ask again. Nothing is truncated. Kafka answers CORRUPT_MESSAGE, and goes on leading.
+        """
+        hands_over = self._hands_over(place, damage)
+        text = f"cannot {verb} {place}: {damage}"
+        leading = self.manager.leading(place)
+        if hands_over:
+            folder = self.partitions[place].partition.log.directory
+            text += GIVEN_UP.format(folder=folder, parent=parent_directory(folder), place=place)
+        elif leading is not None and leading.replicas:
+            text += STAYS.format(min_isr=leading.min_isr)
+        if self._said.get(place) != text:
+            self._said[place] = text
+            logger.error("%s", text)
+        code = ErrorCode.KAFKA_STORAGE_ERROR if hands_over else ErrorCode.CORRUPT_MESSAGE
+        return ApiError(code, text)
+
+    def cannot_compact(self, place: TopicPartition, damage: CorruptionError) -> None:
+        self.damaged(place, damage, "compact")
+
+    def _hands_over(self, place: TopicPartition, damage: CorruptionError) -> bool:
+        """Whether the replica is given up, with the next `advance`: its caller may be in the midst
+        of what it leads.
+        """
+        leading = self.manager.leading(place)
+        if leading is not None and leading.may_hand_over(self.metadata) and self.tells_lost():
+            self.lost[place] = str(damage)
+            self._to_give_up.set(place, 0.0)
+        return place in self.lost
+
+    def _give_up_log(self, place: TopicPartition) -> None:
+        """As `_give_up`, for a damaged log."""
+        if place not in self.lost:
+            return  # it was deleted meanwhile
+        self._carry_out(self.manager.give_up(place))
+        self.storage_failures += 1
+        self.followed([place])
 
     # Effects
 
@@ -523,6 +590,8 @@ class Replicas:
             listener.stopped(place, delete=delete)
         if delete:
             self.partitions.pop(place, None)
+            self.lost.pop(place, None)
+            self._said.pop(place, None)
             try:
                 self._hosting.stop(place)
             except ApiError as error:
@@ -551,9 +620,15 @@ class Replicas:
         try:
             size = replicated.append(fetched, self._at.now_ms)
         except ApiError as error:
-            # Fetched again: the leader may have been read while its log was damaged.
-            logger.error("cannot append to %s-%d: %s", *replicated.place, error)
+            # Fetched again after a pause: then the leader looks whether its log is damaged.
+            place = replicated.place
+            text = f"cannot append to {place} what broker {self.leader_of(place)[0]} sends: {error}"
+            if self._untaken.get(place) != text:
+                self._untaken[place] = text
+                logger.error("%s; it is fetched again", text)
             return
+        if self._untaken:
+            self._untaken.pop(replicated.place, None)
         if replicated.is_throttled_follower:
             self.follower_quota.record(size, self.now_ms)
         self._carry_out(self.manager.appended_as_follower(fetched))

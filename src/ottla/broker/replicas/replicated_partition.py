@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError
+from ottla.base.files import FileSlice
 from ottla.base.partitions import TopicPartition
 from ottla.broker.quotas.replication_quota import is_throttled
 from ottla.broker.replicas.hosted_logs import HostedLog
@@ -32,11 +33,13 @@ ACKS_ALL: Final = -1
 class ReplicatedPartition:
     """The `replication` of a partition."""
 
-    __slots__ = ("_is_behind", "_replicas", "hosted", "partition", "place")
+    __slots__ = ("_given", "_is_behind", "_replicas", "hosted", "partition", "place")
 
     def __init__(self, replicas: "Replicas", hosted: HostedLog) -> None:
         self._replicas = replicas
         self._is_behind = True
+        self._given: dict[int, int] = {}
+        """The offset at which each follower was last given records."""
         self.hosted = hosted
         self.partition = hosted.partition
         self.place = TopicPartition(self.partition.topic, self.partition.index)
@@ -142,9 +145,24 @@ class ReplicatedPartition:
         # One that names its own hears of what this fetch has committed, too.
         if not query.awaits_commits:
             data.high_watermark = answer.high_watermark
+        if data.records is not None:
+            if self._given.get(fetcher.replica_id) == wanted.offset:
+                self._check(data.records)
+            self._given[fetcher.replica_id] = wanted.offset
         if counts and data.records is not None:
             self._replicas.leader_quota.record(data.records.size, self._replicas.now_ms)
         return data
+
+    def _check(self, records: FileSlice) -> None:
+        """Raises `ApiError` if a checksum is wrong: a follower asks again for what it could not
+        append, or has not received. What a log has written is sent unread otherwise.
+        """
+        try:
+            self.partition.log.reader.check(records)
+        except StorageError as error:
+            raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
+        except CorruptionError as error:
+            raise self.damaged(error, "read") from error
 
     @property
     def _is_throttled_leader(self) -> bool:
@@ -165,8 +183,10 @@ class ReplicatedPartition:
         except StorageError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
         except CorruptionError as error:
-            logger.error("cannot read %s-%d: %s", *self.place, error)
-            raise ApiError(ErrorCode.CORRUPT_MESSAGE) from error
+            raise self.damaged(error, "read") from error
+
+    def damaged(self, damage: CorruptionError, verb: str) -> ApiError:
+        return self._replicas.damaged(self.place, damage, verb)
 
     def _write_out_or_refuse(self) -> None:
         try:

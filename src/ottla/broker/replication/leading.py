@@ -194,6 +194,17 @@ class Leading:
         """`min.insync.replicas`, but at most the number of replicas."""
         return min(self.local.log.min_insync_replicas, len(self.replicas) + 1)
 
+    def may_hand_over(self, brokers: Brokers) -> bool:
+        """Whether enough other replicas are in sync for one of them to lead without this one, and
+        to be written as before.
+
+        Not while a change of the ISR is under way: the last one of them may be leaving it.
+        """
+        if self.isr.is_pending:
+            return False
+        others = self.replicas.keys() & self.isr.committed
+        return sum(brokers.is_live(one) for one in others) >= max(self.min_isr, 1)
+
     # Produces with acks=all
 
     def error_before_append(self) -> ErrorCode:

@@ -102,6 +102,8 @@ class ReplicaManager:
         self.partitions: dict[TopicPartition, HostedPartition] = {}
         self.offline: set[TopicPartition] = set()
         """Replicas whose directory has failed since the start: `HostedPartition.Offline`."""
+        self.given_up: set[TopicPartition] = set()
+        """Those that are `offline` because of damage in their logs alone: they can be deleted."""
         self.alter_partitions = AlterPartitions()
         self.broker_epoch = NO_BROKER_EPOCH
         self.controller_epoch = 0
@@ -296,6 +298,11 @@ class ReplicaManager:
                 effects += [*hosted.leave_role(), Stopped(partition, delete=False)]
         return effects
 
+    def give_up(self, partition: TopicPartition) -> list[Effect]:
+        """As `went_offline`, for a damaged log in a directory that has not failed."""
+        self.given_up.add(partition)
+        return self.went_offline([partition])
+
     def truncated(self, partition: TopicPartition) -> None:
         """Lowers the high watermark after a truncation, which may have removed more of a batch than
         asked for.
@@ -311,6 +318,9 @@ class ReplicaManager:
         A log in a failed directory cannot be deleted, which the response reports: otherwise the
         partition could return to this broker as a new log, and later have two.
         """
+        if stop.delete and partition in self.given_up:
+            self.given_up.discard(partition)
+            self.offline.discard(partition)
         if partition in self.offline:
             return ErrorCode.KAFKA_STORAGE_ERROR, []
         hosted = self.partitions.get(partition)

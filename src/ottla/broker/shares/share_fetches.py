@@ -268,8 +268,7 @@ class ShareFetch:
         except StorageError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
         except CorruptionError as error:
-            logger.error("cannot read %s-%d: %s", led.partition.topic, led.partition.index, error)
-            raise ApiError(ErrorCode.CORRUPT_MESSAGE) from error
+            raise led.partition.damaged(error, "read") from error
         if not acquired:
             return None
         self._led.acquired(led)

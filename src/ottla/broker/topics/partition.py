@@ -64,6 +64,9 @@ class Replication(Protocol):
     ) -> FetchData:
         """Returns what a consumer or a follower may read of the log."""
 
+    def damaged(self, damage: CorruptionError, verb: str) -> ApiError:
+        """As `Partition.damaged`; another replica may lead from then on."""
+
     def check_leader(self, known_epoch: int) -> None:
         """Raises `ApiError` unless this broker leads in the client's epoch; called before answers
         that only the leader can give.
@@ -125,6 +128,13 @@ class Partition:
             raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
         raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
 
+    def damaged(self, damage: CorruptionError, verb: str) -> ApiError:
+        """Reports damage in the log; returns the error for who asked (`verb`) for what is there."""
+        if self.replication is not None:
+            return self.replication.damaged(damage, verb)
+        logger.error("cannot %s %s-%d: %s", verb, self.topic, self.index, damage)
+        return ApiError(ErrorCode.CORRUPT_MESSAGE)
+
     def find_offset(
         self,
         timestamp_ms: int,
@@ -152,8 +162,7 @@ class Partition:
         except StorageError as error:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR) from error
         except CorruptionError as error:
-            logger.error("cannot search %s-%d: %s", self.topic, self.index, error)
-            raise ApiError(ErrorCode.CORRUPT_MESSAGE) from error
+            raise self.damaged(error, "search") from error
         if timestamp_ms in KNOWN or (found is not None and found.offset < end):
             return found
         if self.replication is not None:

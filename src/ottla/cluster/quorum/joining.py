@@ -390,6 +390,7 @@ class QuorumBroker:
     def _places_of(self, broker: Broker, replicas: Replicas) -> ReplicaPlaces:
         places = ReplicaPlaces(broker, replicas.why_not_here)
         replicas.followed = places.followed
+        replicas.tells_lost = places.tells_lost
         broker.log_jobs.moves.moved = places.moved
         return places
 

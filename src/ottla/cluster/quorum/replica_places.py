@@ -44,8 +44,11 @@ class ReplicaPlaces:
         self._to_look_at: dict[TopicPartition, None] = {}
 
     def __bool__(self) -> bool:
-        has_directories = self._broker.image_store.image.level >= FIRST_WITH_DIRECTORIES
-        return has_directories and bool(self._to_look_at)
+        return self.tells_lost() and bool(self._to_look_at)
+
+    def tells_lost(self) -> bool:
+        """Whether the cluster's level has directories, among them that of what is lost."""
+        return self._broker.image_store.image.level >= FIRST_WITH_DIRECTORIES
 
     def followed(self, partitions: Iterable[TopicPartition]) -> None:
         """The image has changed them. Also what is led by nobody here is looked at: a directory may
@@ -85,7 +88,8 @@ class ReplicaPlaces:
             # Also in one that has failed meanwhile: only so the controller knows what has failed.
             directory_id = here.directory.directory_id
             assigned = directory_of(known.partitions[place.partition], self._broker.node_id)
-            found[replica] = None if directory_id == assigned else directory_id
+            has_reason = self._why_not_here(place, known.topic_id) is not None
+            found[replica] = None if has_reason or directory_id == assigned else directory_id
         return found
 
     def _is_lost(self, place: TopicPartition, known: TopicImage) -> bool:

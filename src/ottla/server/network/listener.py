@@ -42,7 +42,7 @@ from ottla.server.network.connection import Connection
 from ottla.server.network.connection_events import ClientCame, CloseReason
 from ottla.server.network.embedding import Embedding
 from ottla.server.network.request_memory import RequestMemory
-from ottla.server.network.send_queue import TruncatedFileError
+from ottla.server.network.send_queue import UnreadableFileError
 from ottla.server.network.stranger_log import StrangerLog
 from ottla.server.network.transfer_rates import TransferRates
 
@@ -107,20 +107,16 @@ class Server:
         self._background = BackgroundThread(self.wake)
         self._selector = DefaultSelector()
         self._listeners = listeners
+        config, rate_of = broker.settings.config, broker.quotas.connection_rate_of
         self._acceptors = Acceptors(
-            listeners,
-            broker.settings.config,
-            self._selector,
-            self._add,
-            self.wake,
-            broker.quotas.connection_rate_of,
+            listeners, config, self._selector, self._add, self.wake, rate_of
         )
         self.connection_counts = self._acceptors.connection_counts
         self._wake_receiver, self._wake_sender = socket.socketpair()
         self._is_stopping = False
         self._connections: set[Connection] = set()
-        self._config = broker.settings.config
-        self._memory = RequestMemory(broker.settings.config.queued_max_request_bytes)
+        self._config = config
+        self._memory = RequestMemory(config.queued_max_request_bytes)
         self._strangers_memory = RequestMemory(STRANGERS_SIZE)
         self._logins = Logins(broker, self.connection_counts.logins)
         self._log_in_by: Timers[Connection] = Timers()
@@ -538,7 +534,11 @@ class Server:
             return
         try:
             is_drained = connection.send()
-        except (OSError, TruncatedFileError) as error:
+        except UnreadableFileError as error:
+            self._broker.fetches.could_not_send(error.path, error.cause)
+            self._close(connection, CloseReason.DISK, error)
+            return
+        except OSError as error:
             self._close(connection, CloseReason.NETWORK, error)
             return
         except MemoryError:
@@ -620,7 +620,7 @@ class Server:
         if connection.client_id is not None:
             self._report(connection.went(reason, error, self._clock.monotonic_ms()))
         if error is not None:
-            level = logging.WARNING if isinstance(error, TruncatedFileError) else logging.DEBUG
+            level = logging.WARNING if isinstance(error, UnreadableFileError) else logging.DEBUG
             logger.log(level, "closing %s: %s", connection.peer_name, error)
         if connection.interest:
             self._selector.unregister(connection.socket)

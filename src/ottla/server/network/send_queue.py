@@ -5,6 +5,7 @@ Small slices are read and sent with their head, larger ones go from the page cac
 """
 
 from collections import deque
+from errno import EIO
 from typing import Final, Protocol
 
 from ottla.base.files import Buffer, FileSlice
@@ -24,8 +25,21 @@ class Sink(Protocol):
         """Sends some of the slice, from its start; returns how many bytes."""
 
 
-class TruncatedFileError(Exception):
-    """A file is shorter than the response that refers to it: the connection cannot continue."""
+class UnreadableFileError(Exception):
+    """What a response refers to cannot be read, so that the connection cannot continue: the file at
+    `path` is shorter or, with a `cause`, its disk broken.
+    """
+
+    def __init__(self, path: str, position: int, cause: OSError | None = None) -> None:
+        super().__init__(f"{path} ends at {position}" if cause is None else f"{path}: {cause}")
+        self.path = path
+        self.cause = cause
+
+
+def _check_disk(slice_: FileSlice, error: OSError) -> None:
+    """Tells a broken disk from a broken connection, where both may be the cause of an error."""
+    if error.errno == EIO:
+        raise UnreadableFileError(slice_.file.path, slice_.position, error) from error
 
 
 class SendQueue:
@@ -97,9 +111,13 @@ class SendQueue:
             self._sent = 0
 
     def _send_slice(self, sink: Sink, chunk: FileSlice) -> None:
-        sent = sink.send_file(chunk)
+        try:
+            sent = sink.send_file(chunk)
+        except OSError as error:
+            _check_disk(chunk, error)
+            raise
         if sent == 0:
-            raise TruncatedFileError(f"{chunk.file.path} ends at {chunk.position}")
+            raise UnreadableFileError(chunk.file.path, chunk.position)
         if sent == chunk.size:
             self._chunks.popleft()
         else:
@@ -112,7 +130,11 @@ class SendQueue:
 
 
 def _read_whole(slice_: FileSlice) -> bytes:
-    data = slice_.read()
+    try:
+        data = slice_.read()
+    except OSError as error:
+        _check_disk(slice_, error)
+        raise
     if len(data) != slice_.size:
-        raise TruncatedFileError(f"{slice_.file.path} ends at {slice_.position + len(data)}")
+        raise UnreadableFileError(slice_.file.path, slice_.position + len(data))
     return data

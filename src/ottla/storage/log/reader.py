@@ -3,13 +3,15 @@
 Kafka's counterparts: `UnifiedLog.read`, `fetchOffsetByTimestamp`, `legacyFetchOffsetsBefore`.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError
+from ottla.base.errors import ApiError, CorruptionError, StorageError
 from ottla.base.files import FileSlice
 from ottla.base.values import dataclass
-from ottla.record.batch import Batch
+from ottla.record.batch import Batch, whole_size
 from ottla.storage import scan
 from ottla.storage.index.time_index import NO_TIMESTAMP
 from ottla.storage.index.transaction_index import AbortedTransaction
@@ -29,6 +31,9 @@ from ottla.storage.segment.segment import Segment
 
 if TYPE_CHECKING:
     from ottla.record.record import Record
+
+CHECKED_SIZE: Final = 1 << 20
+"""Bytes whose checksums are checked at once, which takes less than a millisecond."""
 
 MANY_ABORTED: Final = 2000
 """The most aborted transactions that one read tells of, which takes 3 ms; a read of more records
@@ -92,6 +97,8 @@ class LogReader:
                     end = aborted[-1].last_offset + 1
                     found = self._read_below(end, offset, max_size, min_one_message)
                     aborted = self.aborted_transactions(offset, end)
+        except FileNotFoundError as error:
+            raise self._gone(error) from error
         except OSError as error:
             raise health.fail(error) from error
         return FetchData(
@@ -101,6 +108,21 @@ class LogReader:
             offsets.log_start_offset,
             aborted,
         )
+
+    def _gone(self, error: FileNotFoundError) -> CorruptionError | StorageError:
+        """One file that vanished is damage in its log; a directory that did has failed."""
+        log = self._log
+        if error.filename and log.file_system.status(log.directory) is not None:
+            return CorruptionError(error.filename, 0, "the file is gone")
+        return log.health.fail(error)
+
+    @contextmanager
+    def _guarding(self) -> Iterator[None]:
+        with self._log.health.guarding():
+            try:
+                yield
+            except FileNotFoundError as error:
+                raise self._gone(error) from error
 
     def _out_of_range(self, offset: int) -> ApiError:
         offsets = self._offsets
@@ -115,6 +137,37 @@ class LogReader:
             f"{self._log.name} holds offsets {offsets.log_start_offset} to "
             f"{offsets.log_end_offset}, not {offset}.",
         )
+
+    def check(self, found: FileSlice) -> None:
+        """Checks the batches of a slice with their checksums: as many as are whole in its first
+        MiB, or the first one.
+        """
+        path, position = found.file.path, found.position
+        with self._log.health.guarding():
+            content = FileSlice(found.file, position, min(found.size, CHECKED_SIZE)).read()
+            if not whole_size(content):
+                content = found.read()
+        size = min(len(content), whole_size(content))
+        if not size:
+            raise CorruptionError(path, position, "no whole batch begins here")
+        for _ in scan.batches(content[:size], path, position, checks=(scan.checksum,)):
+            pass
+
+    def shortened(self, path: str) -> CorruptionError | None:
+        """Whether a log file is shorter than it was written here; then its batches are checked when
+        they are read. Otherwise the log itself was truncated.
+        """
+        for segment in self._segments.values:
+            size = segment.log.written_size
+            if segment.log.path == path:
+                status = self._log.file_system.status(path)
+                if status is None or status.size >= size:
+                    return None
+                segment.forget_checks(size)
+                return CorruptionError(
+                    path, status.size, f"the file ends here, and had {size} bytes"
+                )
+        return None
 
     def bound(self, isolation: Isolation) -> int:
         """The offset up to which a reader with this isolation may read."""
@@ -135,6 +188,9 @@ class LogReader:
                 return None
             max_position = self._max_position(segment, bound)
             found = segment.read(offset, max_size, max_position, min_one_message)
+            if found is None and not segment.unchecked_size:
+                # Compaction has left a gap, or the file was changed under the log.
+                segment.forget_checks(segment.log.written_size)
             if segment.unchecked_size:
                 found = self._headers.sound_part(found, segment, offset)
             if found is not None:
@@ -182,7 +238,7 @@ class LogReader:
 
     def last_batch(self) -> Batch | None:
         """The last batch with its payload; `None` without one."""
-        with self._log.health.guarding():
+        with self._guarding():
             for segment in reversed(self._segments.values):
                 start = segment.search_start(segment.next_offset())
                 last = scan.last_header(segment.log, start)
@@ -201,7 +257,7 @@ class LogReader:
         if log.config.magic == 0 and timestamp_ms not in KNOWN_WITHOUT_TIMES:
             code = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
             raise ApiError(code, f"{log.name} has message format v0, without timestamps.")
-        with log.health.guarding():
+        with self._guarding():
             match timestamp_ms:
                 case -2:
                     return self._found(log.log_start_offset)

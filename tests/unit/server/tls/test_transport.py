@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 
 from ottla.base.files import FileSlice, OsFileSystem
-from ottla.server.network.send_queue import SendQueue, TruncatedFileError
+from ottla.server.network.send_queue import SendQueue, UnreadableFileError
 from ottla.server.tls.transport import (
     SLICE_SIZE,
     KernelTlsTransport,
@@ -134,5 +134,5 @@ def test_a_file_that_has_become_shorter_ends_the_connection(
     queue = SendQueue()
     queue.add(bytearray(b"headtail"), [(4, slice_)])
     os.truncate(slice_.file.path, len(b"before") + SLICE_SIZE)
-    with pytest.raises(TruncatedFileError):
+    with pytest.raises(UnreadableFileError):
         sent_through(queue, transport, theirs)

@@ -114,7 +114,9 @@ class BrokerCollector:
             partitions += topic.partition_count
             offline += len(topic.offline_indexes)
             for index, one in list(topic.partitions.items()):
-                offline += one.directory.is_offline and index not in topic.offline_indexes
+                is_lost = (topic.name, index) in self._broker.replicas.lost
+                is_offline = one.directory.is_offline or is_lost
+                offline += is_offline and index not in topic.offline_indexes
                 rolled += one.log.roll_count
                 yield
             if not topic.is_internal or self._of.has_internal_topics:
