@@ -6,6 +6,8 @@ import re
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
+from itertools import count as numbers
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -140,6 +142,8 @@ def _tables(database: Any, query: str) -> set[str]:
         if parsed["error_type"] == "not implemented":
             raise UserError("sql: a query must be a single select, since topics cannot be changed")
         raise UserError(f"sql: {parsed['error_message'].partition(chr(10))[0]}{_hint(query)}")
+    if len(parsed["statements"]) > 1:
+        raise UserError("sql: a query must be a single select; ask one after the other")
     named: set[str] = set()
     defined: set[str] = set()
     waiting = [parsed]
@@ -216,7 +220,7 @@ def _keep_freed_memory() -> None:
 
 def _print(found: Any, kind: str | None, parquet: Path | None, line: LateLine) -> int:
     """Returns how many rows were written to a file, or are in the table."""
-    reader = found.to_arrow_reader(ROWS)
+    reader = _with_distinct_names(found.to_arrow_reader(ROWS))
     line.say("reading the result")
     if parquet is not None:
         return _write_parquet(reader, parquet)
@@ -230,6 +234,22 @@ def _print(found: Any, kind: str | None, parquet: Path | None, line: LateLine) -
                 for row in python_rows(batch):
                     sys.stdout.buffer.write(json_bytes(row) + b"\n")
     return 0
+
+
+def _with_distinct_names(reader: "pa.RecordBatchReader") -> "pa.RecordBatchReader":
+    """Of columns with one name, as of a join, later ones have a number, as in tables of DuckDB."""
+    import pyarrow as pa
+
+    names: list[str] = []
+    for name in reader.schema.names:
+        others = (f"{name}_{number}" for number in numbers(1))
+        names.append(next(one for one in chain([name], others) if one not in names))
+    if names == reader.schema.names:
+        return reader
+    fields = [one.with_name(name) for one, name in zip(reader.schema, names, strict=True)]
+    return pa.RecordBatchReader.from_batches(
+        pa.schema(fields), (batch.rename_columns(names) for batch in reader)
+    )
 
 
 def _write_parquet(reader: "pa.RecordBatchReader", path: Path) -> int:

@@ -401,6 +401,11 @@ def test_topics_are_tables_of_sql(same_broker: Administered, tmp_path: Path) -> 
     )  # fmt: skip
     assert [json.loads(one) for one in found] == [{"offset": 99, "value": "x"}]
     assert "100" in "".join(rows("select count(*) from orders"))
+    joined = 'select 1 as a, 2 as a_1, 3 as a, 4 as "A"'
+    assert rows(joined, "--csv") == ["a,a_1,a_2,A", "1,2,3,4"]
+    assert [json.loads(one) for one in rows(joined, "--json")] == [
+        {"a": 1, "a_1": 2, "a_2": 3, "A": 4}
+    ]
     narrow = CliRunner(env={"COLUMNS": "12"})
     folded = narrow.invoke(cli, ["sql", same_broker.target, "select 'a text of 20 letters' as it"])
     assert "".join(folded.output.split()[2:]) == "atextof20letters"
@@ -413,6 +418,7 @@ def test_topics_are_tables_of_sql(same_broker: Administered, tmp_path: Path) -> 
         ("select * from orderz", (1, "there is no topic orderz; did you mean orders?")),
         ("select nothing from orders", (2, "sql: ")),
         ("select from where", (2, "sql: ")),
+        ("select 1; select 2", (2, "sql: a query must be a single select; ask one after")),
         ("select ofset from orders", (2, 'sql: Binder Error: Referenced column "ofset" not fou')),
         (
             "drop table orders",
