@@ -7,6 +7,7 @@ checkpoint when it is started again.
 
 import logging
 import os
+import sys
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 LIMIT_S = 10.0
 """Spark's limit (`PythonWorkerFactory.createSimpleWorker`)."""
 
+_PLANNING_PROCESS = "pyspark.sql.streaming.python_streaming_source_runner"
 _LATE = "failed to connect back"
 _SLOW_S = LIMIT_S / 2
 
@@ -57,7 +59,7 @@ def run_to_end(
 
 def warn_if_slow() -> None:
     """Warns, in a process that plans, if it was so slow to start that the next may be too late."""
-    seconds = _age_s()
+    seconds = _age_s() if _is_waited_for() else None
     if seconds is not None and seconds > _SLOW_S:
         logger.warning(
             "Spark's Python process took %.1f s to start; Spark waits %.0f s, and then ends the "
@@ -66,6 +68,14 @@ def warn_if_slow() -> None:
             "query with ottla.spark.restarts.run_to_end, which starts it again",
             seconds, LIMIT_S, _LATE,
         )  # fmt: skip
+
+
+def _is_waited_for() -> bool:
+    """Whether Spark started this process for a stream alone: others, which its daemon forked, are
+    not waited for, and may have served other queries for long.
+    """
+    started = getattr(sys.modules["__main__"], "__spec__", None)
+    return getattr(started, "name", "") == _PLANNING_PROCESS
 
 
 def _age_s() -> float | None:

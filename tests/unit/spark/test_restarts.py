@@ -1,7 +1,9 @@
 """Streams whose Python process connects too late."""
 
 import logging
+import sys
 from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
 from typing import Any
 
 import pytest
@@ -41,6 +43,12 @@ def test_another_error_is_raised_and_so_is_the_last() -> None:
 def test_a_slow_start_names_what_helps_before_the_query_dies(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    monkeypatch.setattr(restarts, "_age_s", lambda: 7.25)
+    # Processes that Spark's daemon forked serve one query after the other.
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", ModuleSpec("pyspark.daemon", None))
+    warn_if_slow()
+    planning = ModuleSpec("pyspark.sql.streaming.python_streaming_source_runner", None)
+    monkeypatch.setattr(sys.modules["__main__"], "__spec__", planning)
     monkeypatch.setattr(restarts, "_age_s", lambda: 1.0)
     warn_if_slow()
     assert not caplog.records
