@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ottla.base.errors import ApiError
-from ottla.base.files import OsFileSystem
+from ottla.base.files import FileSystem, OsFileSystem
 from ottla.broker.control.registered_access import (
     RegisteredAccess,
     found_clients,
@@ -42,9 +42,12 @@ class LonelyMember:
     in the versions of the newest inter-broker version.
     """
 
-    def __init__(self, *others: int, directory: Path | None = None, **settings: str) -> None:
-        """Its disk is a fake one unless a `directory` is given."""
-        where = (FakeFileSystem(),) if directory is None else (OsFileSystem(), str(directory))
+    def __init__(
+        self, *others: int, directory: Path | FileSystem | None = None, **settings: str
+    ) -> None:
+        """Its disk is a fake one unless a `directory`, or another disk, is given."""
+        is_real = isinstance(directory, Path)
+        where = (OsFileSystem(), str(directory)) if is_real else (directory or FakeFileSystem(),)
         self.broker = open_member(ME, *where, membership=self, **settings)
         self.zookeeper = cluster_of(ME, *others)
         self.controller = LonelyController(self.zookeeper, ME)

@@ -28,6 +28,7 @@ from ottla.embedded.environment import Environment
 from ottla.embedded.listening import Listening
 from ottla.embedded.memory import leave
 from ottla.embedded.pending import PendingAnswers
+from ottla.runtime import thread_ends
 from ottla.runtime.cleaning import Cleaning, ThreadEngine
 from ottla.runtime.flusher import Flusher
 from ottla.runtime.forks import bind_to_process
@@ -171,11 +172,19 @@ class HeldBroker(Closing):
             self._listening.close()
         self._ticker.stop()
         self._flusher.stop()
+        self._check_lock()
         self._cleaning.stop()
         if self._tier_worker is not None:
             self._tier_worker.stop()
         if self._tier_readers is not None:
             self._tier_readers.stop()
+
+    def _check_lock(self) -> None:
+        """Raises `HangingError` if some call keeps the lock: it waits for the disk."""
+        if not self._lock.acquire(timeout=thread_ends.LIMIT_S):
+            paths = [one.path for one in self.broker.directories]
+            raise thread_ends.HangingError(paths, "a call has kept this log")
+        self._lock.release()
 
     def _tear(self) -> None:
         """No thread may continue with the state in memory, which may differ from the disk."""
@@ -384,7 +393,8 @@ class HeldBroker(Closing):
         return Listening(server, notes, replace(listener, address=server.address))
 
     def close(self) -> None:
-        """Stops serving, flushes, and leaves the directory clean for the next `open`.
+        """Stops serving, flushes, and leaves the directory clean for the next `open`. Raises
+        `StorageError` if the disk does not answer.
 
         >>> log.close()
         >>> log.topics()
@@ -397,7 +407,11 @@ class HeldBroker(Closing):
             deed()
         self._refusal = CLOSED
         self.pending.end_all()
-        self._stop()
+        try:
+            self._stop()
+        except thread_ends.HangingError as error:
+            self._leave_hanging(error)
+            raise
         with HeldInterrupts(), self._lock:
             if self._is_torn:
                 self._abandon_broker()
@@ -405,6 +419,13 @@ class HeldBroker(Closing):
             self.broker.close()
             self._is_given_back = True
             self._on_close()
+
+    def _leave_hanging(self, error: StorageError) -> None:
+        """Refuses all further calls at once, though some thread may never release the lock."""
+        self._is_given_back = True
+        self._lock = QueuedLock()
+        for directory in self.broker.directories:
+            directory.health.failure = error
 
     def abandon(self) -> None:
         """In a forked child: refuses all further calls, and leaves everything to the parent."""

@@ -7,6 +7,7 @@ from ottla.base.addresses import address_text
 from ottla.base.closing import Closing
 from ottla.config.listeners import Listener
 from ottla.runtime.owner_notes import OwnerNotes
+from ottla.runtime.thread_ends import join_in_time
 
 
 class Listening(Closing):
@@ -35,14 +36,15 @@ class Listening(Closing):
         self._server.wake()
 
     def close(self) -> None:
-        """Closes all connections and frees the port. Does nothing in a forked child.
+        """Closes all connections and frees the port. Does nothing in a forked child. Raises
+        `StorageError` if a request waits for a disk that does not answer.
 
         >>> listening = log.listen("127.0.0.1:0")
         >>> listening.close()
         """
         if not self._is_abandoned:
             self._server.stop()
-            self._thread.join()
+            join_in_time(self._thread, self._notes.paths)
             self._notes.remove()
 
     def abandon(self) -> None:

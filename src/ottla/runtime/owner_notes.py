@@ -50,7 +50,7 @@ class OwnerNotes:
         self, directories: Iterable[LogDirectory], addresses: Sequence[Address], command: str
     ) -> None:
         self._files = OsFileSystem()
-        self._paths = [one.path for one in directories if not one.is_offline]
+        self.paths = [one.path for one in directories if not one.is_offline]
         texts = tuple(address_text(LOOPBACK.get(host, host), port) for host, port in addresses)
         self._owner = Owner(pid=os.getpid(), addresses=texts, command=command)
         self._lock = threading.Lock()
@@ -67,7 +67,7 @@ class OwnerNotes:
             self._in_each(lambda path: remove_owner_note(self._files, path))
 
     def _in_each(self, deed: Callable[[str], None]) -> None:
-        _in_each(self._paths, deed)
+        _in_each(self.paths, deed)
 
 
 class WorkNotes:
@@ -75,7 +75,7 @@ class WorkNotes:
 
     def __init__(self, paths: Sequence[str], command: str, clock: Clock) -> None:
         self._files = OsFileSystem()
-        self._paths = paths
+        self.paths = paths
         self._command = command
         self._clock = clock
         self._lock = threading.Lock()
@@ -113,7 +113,7 @@ class WorkNotes:
     def _held(self) -> list[str]:
         """The directories locked so far; a start locks one after the other."""
         own = os.getpid()
-        return [one for one in self._paths if self._files.lock_holder(join(one, LOCK)) == own]
+        return [one for one in self.paths if self._files.lock_holder(join(one, LOCK)) == own]
 
 
 def _in_each(paths: Iterable[str], deed: Callable[[str], None]) -> None:

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 
 from ottla.base.clock import Clock, read_clock
 from ottla.broker.broker import Broker
+from ottla.runtime.thread_ends import join_in_time
 
 INTERVAL_S = 1.0
 """The longest time between two rounds."""
@@ -45,10 +46,10 @@ class Ticker:
         self._thread.start()
 
     def stop(self) -> None:
-        """Returns once the running round is done."""
+        """Returns once the running round is done; raises `HangingError`."""
         self._is_stopping = True
         self._wake.set()
-        self._thread.join()
+        join_in_time(self._thread, [one.path for one in self._broker.directories])
 
     @property
     def is_here(self) -> bool:

@@ -39,7 +39,7 @@ def scheduler() -> Scheduler:
 def ticker(scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch) -> Any:
     """No round begins by itself in the time that a test may take."""
     monkeypatch.setattr(module, "INTERVAL_S", 10 * PATIENCE_S)
-    broker = cast(Broker, SimpleNamespace(scheduler=scheduler))
+    broker = cast(Broker, SimpleNamespace(scheduler=scheduler, directories=[]))
     made = Ticker(
         broker,
         clock=SystemClock(),

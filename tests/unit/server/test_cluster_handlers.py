@@ -76,10 +76,12 @@ from ottla.protocol.messages.update_metadata import (
 )
 from ottla.server.dispatching.request_context import PendingResponse, RequestContext
 from ottla.server.orders import update_metadata
+from ottla.testing import FakeFileSystem
 from tests.support.asking import PEER
 from tests.support.brokers import at
 from tests.support.lonely_member import ME, LonelyMember
 from tests.support.replicated_brokers import replicas_of
+from tests.support.shortages import ScarceFileSystem
 
 ORDERS = TopicPartition("orders", 0)
 
@@ -217,6 +219,66 @@ def test_orders_of_an_old_controller_or_for_an_old_life_are_refused(member: Lone
     assert member.broker.topics.find("other") is None
     assert replicas_of(member.broker).metadata.controller == ME
     assert member.request(order(member), 7).error_code == 0
+
+
+class Lacking(ScarceFileSystem):
+    """Lacks descriptors for files whose paths have `lacking`, if it is set."""
+
+    lacking: str | None = None
+
+    def check_descriptors(self, path: str | None) -> None:
+        self.has_descriptors = self.lacking is None or self.lacking not in (path or "")
+        super().check_descriptors(path)
+
+
+DELETE = DeleteTopicsRequest(topics=[DeleteTopicState(name="orders")], timeout_ms=1000)
+
+
+@pytest.fixture
+def scarce() -> tuple[LonelyMember, Lacking]:
+    there = Lacking(FakeFileSystem())
+    return LonelyMember(2, 3, directory=there), there
+
+
+def test_partitions_without_descriptors_are_made_and_led_when_there_are_some(
+    scarce: tuple[LonelyMember, Lacking], caplog: pytest.LogCaptureFixture
+) -> None:
+    member, there = scarce
+    there.lacking = "/orders-"
+    assert create(member, *[(ME,)] * 6) == 0
+    context = member.controller.machine.context
+    assert not context.offline_directories.get(ME), "the controller counts them as online"
+    manager = replicas_of(member.broker).manager
+    member.broker.scheduler.run_due(at(1500))
+    assert not manager.partitions
+    assert [one.getMessage() for one in caplog.records if "clients wait" in one.getMessage()] == [
+        "orders-0 and 5 more cannot be made here yet, and clients wait: Too many open files "
+        "(/d/orders-0/partition.metadata.tmp); raise the process's limit of open files (ulimit -n) "
+        "or of memory"
+    ]
+    there.lacking = None
+    for now_ms in (3000, 3001):
+        member.broker.scheduler.run_due(at(now_ms))
+    assert {place.partition for place in manager.partitions} == set(range(6))
+    assert all(manager.leading(place) for place in manager.partitions)
+    assert member.broker.topics.partition("orders", 5).log.config.retention_ms == 1000
+    assert caplog.messages[-1] == "no partition waits to be made here any more"
+
+
+def test_a_partition_that_waits_is_not_made_after_its_deletion_or_the_end_of_the_session(
+    scarce: tuple[LonelyMember, Lacking],
+) -> None:
+    member, there = scarce
+    replicas = replicas_of(member.broker)
+    for name, end in (("orders", lambda: member.request(DELETE, 6)), ("later", replicas.fence)):
+        there.lacking = f"/{name}-"
+        assert create(member, (ME,), name=name) == 0
+        assert replicas.awaited
+        end()
+        there.lacking = None
+        member.broker.scheduler.run_due(at(5000))
+        assert not replicas.awaited
+        assert not replicas.manager.partitions
 
 
 def test_another_topic_of_the_same_name_is_not_led(member: LonelyMember) -> None:

@@ -24,6 +24,7 @@ from ottla.broker.configs.settings import BrokerSettings, stored_configs
 from ottla.broker.metadata.image_store import ImageStore
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.replicas.only_replicas import OnlyReplicas
+from ottla.broker.replicas.postponed_orders import NONE_WAITS, waiting_line
 from ottla.broker.replicas.replicas import Replicas
 from ottla.broker.security.security import Security
 from ottla.broker.topics.topics import Topic, Topics
@@ -249,9 +250,9 @@ class ImageFollower:
             order = self._orders({place: orders[place] for place in ready})
             self._report(self._replicas.follow(order, self._read_time()).errors)
         if awaited and not earlier:
-            self._complain(_waiting_line(awaited))
+            self._complain(waiting_line(awaited))
         elif earlier and not awaited:
-            self._complain("no partition waits to be made here any more")
+            self._complain(NONE_WAITS)
 
     def _hold_back(self) -> None:
         """A log that nobody has told the controller of may be in a directory that is offline, and
@@ -327,12 +328,6 @@ def _differing(before: Acls, after: Acls) -> Iterator[ResourcePattern]:
     for pattern in in_turns(before):
         if pattern not in after:
             yield pattern
-
-
-def _waiting_line(awaited: Mapping[TopicPartition, str]) -> str:
-    (topic, index), reason = next(iter(awaited.items()))
-    others = f" and {len(awaited) - 1} more" if len(awaited) > 1 else ""
-    return f"{topic}-{index}{others} cannot be made here yet, and clients wait: {reason}"
 
 
 def _held_line(held: Collection[TopicPartition]) -> str:

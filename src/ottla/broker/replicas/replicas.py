@@ -33,6 +33,7 @@ from ottla.broker.coordination.shards import (
 from ottla.broker.metadata.image_topics import ImageTopics
 from ottla.broker.quotas.replication_quota import ReplicationQuota
 from ottla.broker.replicas.hosted_logs import HostedLog, HostedLogs
+from ottla.broker.replicas.postponed_orders import PostponedOrders
 from ottla.broker.replicas.replicated_partition import ReplicatedPartition
 from ottla.broker.replication.alter_partitions import AlterPartitions
 from ottla.broker.replication.effects import (
@@ -160,6 +161,7 @@ class Replicas:
         self._at = Timestamps(now_ms=0, monotonic_ms=0.0)
         self._delayed: Timers[DelayedOperation] = timers.new_room()
         self._metadata_waits = MetadataWaits(timers)
+        self._postponed = PostponedOrders(self, timers)
         self._answered: list[Waiting[Any]] = []
         self._next_tick: Timers[str] = timers.new_room()
         self._next_tick.set(NEXT, 0.0)
@@ -248,6 +250,7 @@ class Replicas:
 
     def fence(self) -> None:
         """Stops leading and following, since the broker's session may have expired."""
+        self._postponed.forget()  # it is ordered again in the next session
         self._carry_out(self.manager.fence())
 
     def apply(self, order: Order, sender: Sender, at: Timestamps) -> Applied:
@@ -263,8 +266,16 @@ class Replicas:
         with at_once():  # A later controller's order must not come in between.
             self._write_out(order.orders)
             applied = self.manager.apply(order, sender, at.monotonic_ms)
+            if applied.error is ErrorCode.NONE:
+                self._postponed.forget(order.orders)
             self._carry_out(applied.effects)
         return applied
+
+    def postpone(self, order: LeaderAndIsr) -> LeaderAndIsr:
+        """Keeps what an order says of logs that `make_logs` could not make for lack of descriptors
+        or memory; returns the rest of it.
+        """
+        return self._postponed.take(order, self.now_ms)
 
     # Images of a KRaft cluster
 
@@ -459,6 +470,7 @@ class Replicas:
         for directory in self._directories:
             if directory.is_offline and directory.path not in self._failed:
                 self._give_up(directory)
+        self._postponed.advance(at)
         for place in self._to_give_up.take_all_due(at.monotonic_ms):
             self._give_up_log(place)
         if self._next_tick.take_due(at.monotonic_ms) is not None:

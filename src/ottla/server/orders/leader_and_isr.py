@@ -60,7 +60,7 @@ def _apply(
         context.may_take_long()
         if replicas.manager.refusal_of(sender) is ErrorCode.NONE:
             replicas.make_logs(order)
-    applied = apply_in_parts(order, sender, context)
+    applied = apply_in_parts(replicas.postpone(order), sender, context)
     if applied.error is ErrorCode.STALE_BROKER_EPOCH:
         return LeaderAndIsrResponse(error_code=applied.error)
     if context.api_version < FIRST_TOPIC_ID_VERSION:
