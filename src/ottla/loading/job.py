@@ -116,6 +116,8 @@ class LoadPlan:
     asked_ms: int
     """When the log's end offsets were read."""
     action: Action = Action.LOAD
+    keeps_unread: bool = False
+    """As `ReadRanges.keeps_unread`."""
 
     @property
     def offset_count(self) -> int:

@@ -298,7 +298,12 @@ def carry_out(job: LoadJob, plan: LoadPlan) -> Loaded:
         plan.ranges, written.files, job.log, job.table.files, _left_out(job, plan)
     )
     state, commit_id, files, merged = plan.state, None, written.files, None
-    read = ReadRanges(source=job.route.source, partitions=partitions, asked_ms=plan.asked_ms)
+    read = ReadRanges(
+        source=job.route.source,
+        partitions=partitions,
+        asked_ms=plan.asked_ms,
+        keeps_unread=plan.keeps_unread,
+    )
     if job.options.dead_letters is not None:
         job.options.dead_letters.send(job.table, plan.action, written.files)
     if plan.is_news:

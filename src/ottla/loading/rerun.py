@@ -128,6 +128,7 @@ def _range_of(ranges: Mapping[TopicPartition, OffsetRange], *, is_latest: bool) 
     return RerunRange(
         begin=Bound(option="--redrive", for_each=firsts),
         end=None if is_latest else Bound(option="--redrive", for_each=ends),
+        keeps_unread=True,
     )
 
 
@@ -151,7 +152,13 @@ def plan_again(job: LoadJob, state: LoadState, wanted: RerunRange) -> LoadPlan:
     # A range is empty if it ends before it begins, such as when no record is as late as requested.
     ranges = {number: one for number, one in ranges.items() if not one.is_empty}
     plan = plan_rerun(ranges, pieces, offered)
-    return LoadPlan(state=state, ranges=plan, asked_ms=asked_ms, action=Action.RERUN)
+    return LoadPlan(
+        state=state,
+        ranges=plan,
+        asked_ms=asked_ms,
+        action=Action.RERUN,
+        keeps_unread=wanted.keeps_unread,
+    )
 
 
 def _range(

@@ -25,6 +25,8 @@ class RerunRange:
 
     begin: Bound | None = None
     end: Bound | None = None
+    keeps_unread: bool = False
+    """As `ReadRanges.keeps_unread`."""
 
     def names(self, place: TopicPartition) -> bool:
         bounds = [bound for bound in (self.begin, self.end) if bound is not None]

@@ -6,20 +6,28 @@ their rows part of the table, with the ranges of the log that they are of. A cra
 leaves the table unchanged; after it the ranges are loaded, and no load reads them again.
 """
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ottla.base.partitions import OffsetRange
 from ottla.schema_registry.registry import RegistryLogin
-from ottla.tables.entries import Action, DataFile, FileRole, LedgerEntry, MergeCounts, of_role
+from ottla.tables.entries import (
+    Action,
+    DataFile,
+    FileRole,
+    LedgerEntry,
+    LoadedPartition,
+    MergeCounts,
+    of_role,
+)
+from ottla.tables.files.data_files import DataFiles
 from ottla.tables.formats.transaction_log import CommitTakenError
 from ottla.tables.layout import TableLayout
 from ottla.tables.ledger.ledger import TableState
 from ottla.tables.table import Table
 from ottla.tables.upserts.upserting import merge_changes, remove_changes
 from ottla.tables.writing.change_rows import ChangeMaker, Deletes
-from ottla.tables.writing.copied_rows import copy_others, touched_files
+from ottla.tables.writing.copied_rows import WrittenOffsets, copy_others, touched_files
 from ottla.tables.writing.record_writer import OnError, RecordWriter
 from ottla.tables.writing.transaction import ReadRanges, Transaction, WriteOptions
 from ottla.tables.writing.widening import widen_files
@@ -105,6 +113,24 @@ def commit(transaction: Transaction, files: Sequence[DataFile], read: ReadRanges
         remove_changes(transaction)
 
 
+def _with_copies(
+    read: LoadedPartition, copies: Sequence[DataFile], opened: DataFiles
+) -> LoadedPartition:
+    """With the counts of what was copied at other offsets, and at those that were read."""
+    own = [one for one in copies if one.partition == read.partition]
+    inside = {
+        role: opened.counts_in(of_role(own, role), [read.offsets])[0][0]
+        for role in (FileRole.ROWS, FileRole.QUARANTINE)
+    }
+    copied_count = sum(one.row_count for one in own) - sum(inside.values())
+    return replace(
+        read,
+        row_count=read.row_count + inside[FileRole.ROWS],
+        quarantined_count=read.quarantined_count + inside[FileRole.QUARANTINE],
+        copied_count=copied_count,
+    )
+
+
 def _quarantined(
     transaction: Transaction, again: Mapping[int, OffsetRange]
 ) -> tuple[DataFile, ...]:
@@ -122,9 +148,8 @@ def _commit_rows(
     there = transaction.table.current_files() if again else []
     # What was forgotten stays so.
     replaced = touched_files([one for one in there if one.role is not FileRole.FORGOTTEN], again)
-    copies = copy_others(transaction, replaced, again)
-    counts: Counter[int] = Counter()
-    for file in copies:
-        counts[file.partition] += file.row_count
-    stated = tuple(replace(one, copied_count=counts[one.partition]) for one in read.partitions)
+    opened = transaction.table.files
+    written = WrittenOffsets(opened, files, again) if read.keeps_unread else None
+    copies = copy_others(transaction, replaced, again, written)
+    stated = tuple(_with_copies(one, copies, opened) for one in read.partitions)
     return transaction.publish((*files, *copies), replaced, replace(read, partitions=stated))

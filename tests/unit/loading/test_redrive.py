@@ -13,7 +13,7 @@ import ottla
 import ottla.table
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
-from ottla.loading.auditing.audit import audit
+from ottla.loading.auditing.audit import audit, audit_compacted
 from ottla.loading.job import LoadJob, LoadOptions, LoadRoute
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
@@ -175,6 +175,28 @@ def test_records_without_bytes_that_the_log_no_longer_has_stay_in_quarantine(
     orders.load(b'{"id": 2}', WIDE)
     assert redrive(orders.job("id bigint"))
     assert orders.aside() == [(1, 0)]
+
+
+def test_what_compaction_has_removed_stays_as_it_is(tmp_path: Path) -> None:
+    orders = Orders(tmp_path)
+    config = {"cleanup.policy": "compact", "segment.bytes": 200, "min.cleanable.dirty.ratio": 0.0}
+    with ottla.open(orders.log) as log:
+        log.alter_topic("orders", config)
+    for number in range(8):
+        orders.load(b'{"id": %d}' % number, WIDE if number % 3 else b"{", b"[")
+    rows, aside = orders.rows(), orders.aside()
+    with ottla.open(orders.log) as log:
+        log.compact("orders")
+        left = {(place, one.offset) for place in (0, 1) for one in log.read("orders", place)}
+    assert redrive(orders.job("id bigint"))
+    mended = [one for one in aside if one in left and (one[0], one[1] % 3 > 0) == (1, True)]
+    assert mended
+    assert orders.aside() == [one for one in aside if one not in mended]
+    assert [one for one in orders.rows() if (one["partition"], one["offset"]) not in mended] == rows
+    log = open_log(topic_options(orders.log, "orders"))
+    report = audit_compacted(Table(orders.table), log, "orders")
+    assert report.differences == []
+    assert report.rows_only_here == len(rows) + len(aside) - len(left)
 
 
 def test_a_late_record_of_the_quarantine_alone_is_not_merged(tmp_path: Path) -> None:

@@ -51,6 +51,10 @@ class ReadRanges:
     partitions: tuple[LoadedPartition, ...] = ()
     asked_ms: int | None = None
     """When the log's end offsets were read."""
+    keeps_unread: bool = False
+    """Whether a rerun keeps what it did not find in its ranges: rows of records that compaction has
+    removed from the log.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
