@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 from click.testing import CliRunner
 
+from ottla.base.addresses import address_text
 from ottla.base.errors import RefusalError, UnreachableError
 from ottla.base.ids import uuid_text
 from ottla.cli.cluster.status import status_command
@@ -73,9 +74,12 @@ def test_a_quorum_without_a_leader_is_named_so() -> None:
     """The others that the controller names are not there any more."""
     with (
         controllers(STATIC, others(STATIC)[0]) as (one,),
-        pytest.raises(RefusalError, match="no controller leads the quorum"),
+        pytest.raises(RefusalError, match="no controller leads the quorum") as refused,
     ):
         quorum_status([one.address], TRANSPORT)
+    assert f"{address_text(*one.address)} does not lead" in str(refused.value)
+    assert str(refused.value).count("does not answer") == 3
+    assert "a majority (2 of 3) of the voters must be up" in str(refused.value)
     with pytest.raises(UnreachableError):
         quorum_status([("127.0.0.1", free_port())], TRANSPORT)
 
@@ -83,7 +87,7 @@ def test_a_quorum_without_a_leader_is_named_so() -> None:
 def test_a_controller_that_takes_connections_and_answers_none_is_passed_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ottla.cli.cluster.quorum.PATIENCE_S", 0.05)
+    monkeypatch.setattr("ottla.client.administration.quorum_status.PATIENCE_S", 0.05)
     with (
         socket.create_server(("127.0.0.1", 0)) as stopped,
         controllers(DYNAMIC, leaders(DYNAMIC)[-1]) as (one,),

@@ -172,8 +172,8 @@ class Leading:
     def describe(self, pending_id: Hashable, _: DescribeQuorum) -> None:
         node, leader = self._node, self._node.role
         if not isinstance(leader, Leader):
-            answer = QuorumAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER, node.known())
-            node.reply(pending_id, answer)
+            error, nodes = ErrorCode.NOT_LEADER_OR_FOLLOWER, tuple(node.voters)
+            node.reply(pending_id, QuorumAnswer(error, node.known(), nodes=nodes))
             return
         self._forget_observers(leader)
         states = [self._state_of(leader, one.key) for one in node.voters]

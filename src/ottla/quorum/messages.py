@@ -195,8 +195,9 @@ class ReplicaState(NamedTuple):
 
 
 class QuorumAnswer(NamedTuple):
-    """`election_reason` is why the leader has stood for election; it is left to the caller of the
-    machine.
+    """`nodes` are where the voters are; also who does not lead tells that. Left to the caller of
+    the machine are `election_reason`, why the leader has stood for election, and `message`, what
+    another knows of a leader.
     """
 
     error: ErrorCode
@@ -206,6 +207,7 @@ class QuorumAnswer(NamedTuple):
     observers: tuple[ReplicaState, ...] = ()
     nodes: tuple[Voter, ...] = ()
     election_reason: str = ""
+    message: str = ""
 
 
 class VersionsAnswer(NamedTuple):

@@ -20,7 +20,8 @@ class QuorumStatus:
     `committed_offset` is how far the image is. `observer_count` is known to a leader only.
     `election_latency_ms` is what the last election took until a leader was known here, `None` if
     there was none, and `election_reason` why this node has stood for it. `new_leader_count` is how
-    often another leader was known here.
+    often another leader was known here. `leaderless_since_ms` is the monotonic time since which no
+    leader is heard here, `None` if one is.
     """
 
     state: str
@@ -37,6 +38,7 @@ class QuorumStatus:
     new_leader_count: int = 0
     election_latency_ms: float | None = None
     election_reason: str = ""
+    leaderless_since_ms: float | None = None
 
 
 class ElectionNotes:
@@ -46,6 +48,7 @@ class ElectionNotes:
         self.reason = ""
         self.latency_ms: float | None = None
         self.leader_count = 0
+        self.leaderless_since_ms: float | None = None
         self._led_epoch = -1
         """The last epoch whose leader was known."""
         self._began_ms: float | None = None
@@ -59,6 +62,10 @@ class ElectionNotes:
 
     def look(self, role: Role, at: Timestamps) -> None:
         """After each input of the machine."""
+        if isinstance(role, Leader) or (isinstance(role, Follower) and role.has_fetched):
+            self.leaderless_since_ms = None
+        elif self.leaderless_since_ms is None:
+            self.leaderless_since_ms = at.monotonic_ms
         before, self._role = self._role, role
         self._first = self._first or role
         if before is role:
@@ -72,6 +79,17 @@ class ElectionNotes:
                 self._began_ms = None
         elif isinstance(role, Prospective | Candidate) and self._began_ms is None:
             self.reason, self._began_ms = self._why(before), at.monotonic_ms
+
+    def words(self, quorum: Quorum, at: Timestamps) -> str:
+        """What a node that does not lead says of who does, for people. A follower that was not
+        elected takes up its last leader again, whom it may not hear.
+        """
+        own_id, role, since_ms = quorum.node.own_id, quorum.role, self.leaderless_since_ms
+        leader = f"node {role.leader_id}, the leader" if role.leader_id is not None else "a leader"
+        if since_ms is None:
+            return f"node {own_id} follows {leader} of epoch {role.epoch}"
+        silent_s = (at.monotonic_ms - since_ms) / 1000
+        return f"node {own_id} has not heard {leader} of epoch {role.epoch} for {silent_s:.0f} s"
 
     def _count(self, epoch: int) -> None:
         """An epoch has one leader, which a node may lose and find again."""
@@ -118,6 +136,7 @@ def status_of(quorum: Quorum, notes: ElectionNotes, committed_offset: int) -> Qu
         new_leader_count=notes.leader_count,
         election_latency_ms=notes.latency_ms,
         election_reason=notes.reason,
+        leaderless_since_ms=notes.leaderless_since_ms,
     )
 
 

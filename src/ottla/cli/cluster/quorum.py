@@ -18,16 +18,12 @@ if TYPE_CHECKING:
     from ottla.client.administration.quorum_status import QuorumReplica, QuorumStatus
 
 EXIT_COMPLAINTS = 1
-PATIENCE_S = 10.0
-"""How long one node is waited for: one that is stopped may take connections and answer none, and a
-broker answers after eight seconds that nobody leads.
-"""
 COLUMNS = ("#node", "role", "address", "directory", "#end offset", "#lag", "#behind for")
 
 
 def show_controllers(target: Target, output: Output) -> None:
     """Prints it; exits with 1 if a voter does not fetch. Raises `UserError`."""
-    from ottla.client.administration.quorum_status import quorum_status
+    from ottla.client.administration.quorum_status import PATIENCE_S, quorum_status
     from ottla.client.connecting.cluster import SocketTransport
 
     addresses = target.broker_addresses()

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 EXIT_COMPLAINTS = 1
 WITHOUT_QUORUM = (
-    "no controller leads the quorum: this is the last state that the brokers know. A majority of "
-    "the voters must be up and reach each other; until then no leader is elected, and nothing of "
-    "the cluster changes. Moves are not shown."
+    "no controller leads the quorum{words}: this is the last state that the brokers know. A "
+    "majority of the voters must be up and reach each other; until then no leader is elected, and "
+    "nothing of the cluster changes. Moves are not shown."
 )
 WITHOUT_CONTROLLER = (
     "the cluster has no controller: this is the last state that its brokers know. A broker that "
@@ -90,7 +90,10 @@ def status_command(
             names = list(matching("topic", patterns, admin.list_topics(internal=True)))
         status = cluster_status(admin, names, needs_controller=False)
     if not status.has_controller:
-        why = WITHOUT_CONTROLLER if status.quorum is None else WITHOUT_QUORUM
+        why = WITHOUT_CONTROLLER
+        if status.quorum is not None:
+            words = status.quorum.words
+            why = WITHOUT_QUORUM.format(words=words and f" ({words})")
         click.echo(f"warning: {why}", err=True)
     if output.as_json:
         _print_objects(status)

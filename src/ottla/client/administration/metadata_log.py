@@ -17,6 +17,7 @@ from ottla.base.partitions import CLUSTER_METADATA_ID
 from ottla.client.administration.quorum_status import (
     METADATA_TOPIC,
     controller_addresses,
+    needed,
     no_leader,
     quorum_status,
     unreachable,
@@ -133,7 +134,8 @@ class MetadataLog(Closing):
             if failures and not has_answer and not self._has_been_led:
                 raise unreachable(failures)
             if (pause_s := next(pauses, None)) is None:
-                raise no_leader(asked)
+                names = ", ".join(address_text(*one) for one in sorted(asked))
+                raise no_leader(f"{names} have answered; {needed()}")
             if is_first and self._has_been_led:
                 self._remark(f"nobody leads the quorum after epoch {self.epoch}; waiting")
             is_first = False

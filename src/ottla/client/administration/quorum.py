@@ -8,12 +8,17 @@ from contextlib import suppress
 from enum import IntEnum
 from typing import Any
 
+from ottla.base.addresses import Address
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
 from ottla.base.ids import Uuid, parse_uuid, uuid_text
 from ottla.base.values import dataclass
 from ottla.client.administration.asking import TIMEOUT_MS, Asking, check_all, refused
-from ottla.client.administration.quorum_status import QuorumStatus, described
+from ottla.client.administration.quorum_status import (
+    QuorumStatus,
+    leader_or_words,
+    words_of_voters,
+)
 from ottla.client.connecting.connection import CLIENT_ID, Connection
 from ottla.codec.schema import Message
 from ottla.protocol.api_keys import ApiKey
@@ -56,13 +61,18 @@ class QuorumAdmin(Asking):
         True
         """
 
+        voters: dict[Address, int] = {}
         asked = []
 
         def ask(broker: Connection) -> QuorumStatus | None:
             asked.append(broker)
             if not broker.answers(ApiKey.DESCRIBE_QUORUM):
                 return None
-            return described(broker) or QuorumStatus()
+            answer = leader_or_words(broker)
+            if isinstance(answer, QuorumStatus):
+                return answer
+            voters.update(answer.voters)
+            return QuorumStatus()
 
         try:
             found = self._cluster.ask_any(ask)
@@ -72,11 +82,17 @@ class QuorumAdmin(Asking):
             for node in self._cluster.node_ids():
                 with suppress(UserError):
                     broker = self._cluster.broker(node)
-                    if broker not in asked and (other := described(broker)) is not None:
+                    if broker not in asked and (other := ask(broker)) is not None and other.is_led:
                         return other
-            return found
+            return QuorumStatus(words=self._words_of(voters))
         except ApiError as error:
             raise refused("quorum", error.code, error.message) from error
+
+    def _words_of(self, voters: Mapping[Address, int]) -> str:
+        """Their listener may be one that only nodes of the quorum may use."""
+        with suppress(UserError):
+            return words_of_voters(voters, self._cluster.settings) if voters else ""
+        return ""
 
     def add_raft_voter(
         self, node: int, listener: str, host: str, port: int, *, directory: str | None = None

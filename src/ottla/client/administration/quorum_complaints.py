@@ -21,8 +21,9 @@ def complaints_of_quorum(status: QuorumStatus) -> Iterator[Complaint]:
         yield Complaint(
             kind="no_quorum",
             where="the quorum",
-            what="no controller leads it: brokers serve what they know, and nothing of the cluster "
-            "changes; no leader is elected where a broker fails",
+            what=f"no controller leads it{status.words and f' ({status.words})'}: brokers serve "
+            "what they know, and nothing of the cluster changes; no leader is elected where a "
+            "broker fails",
             remedy=Remedy.START_VOTERS,
         )
         return

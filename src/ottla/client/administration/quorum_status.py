@@ -3,15 +3,18 @@
 Kafka's counterpart: `kafka-metadata-quorum.sh describe` (KIP-595, KIP-836, KIP-919).
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, Final, NamedTuple
 
 from ottla.base.addresses import Address, address_text
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, RefusalError, UnreachableError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.values import dataclass
-from ottla.client.connecting.cluster import Transport
+from ottla.client.connecting.cluster import ClientSettings, SocketTransport, Transport
 from ottla.client.connecting.connection import ADDRESS_HINT
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.describe_cluster import DescribeClusterRequest
@@ -27,6 +30,10 @@ METADATA_TOPIC: Final = "__cluster_metadata"
 CONTROLLERS: Final = 2
 """DescribeCluster's `endpoint_type`."""
 NOBODY: Final = -1
+PATIENCE_S: Final = 3.0
+"""How long nodes are waited for: one that is stopped may take connections and answer none, and a
+broker answers after two seconds that nobody leads.
+"""
 QUIET_MS: Final = 10_000
 """A node of the quorum fetches every half second; after this time something is wrong with it."""
 
@@ -56,7 +63,7 @@ class QuorumStatus:
     leads has leader -1 and no replicas.
 
     `election_reason` is why the leader has stood for election, by its own words; empty if it is
-    one of Kafka's, which do not tell.
+    one of Kafka's, which do not tell. `words` is what the voters say where nobody leads.
     """
 
     leader: int = NOBODY
@@ -64,6 +71,7 @@ class QuorumStatus:
     high_watermark: int = NOBODY
     replicas: tuple[QuorumReplica, ...] = ()
     election_reason: str = ""
+    words: str = ""
 
     @property
     def is_led(self) -> bool:
@@ -103,33 +111,86 @@ class QuorumStatus:
         return tuple(one.node for one in self.voters if self.is_silent(one))
 
 
+class Unled(NamedTuple):
+    """Who does not lead says so: in `text`, and with the voters that it knows."""
+
+    text: str
+    voters: Mapping[Address, int]
+
+
+class Word(NamedTuple):
+    """What came of asking a node who leads."""
+
+    address: Address
+    answer: QuorumStatus | Unled | UnreachableError
+
+
 def quorum_status(addresses: Sequence[Address], transport: Transport) -> QuorumStatus:
-    """Asks controllers, or brokers, until the leader answers; those that a controller names too.
+    """Asks controllers, or brokers, and whom they name, all at once, until the leader answers.
 
     Raises `UnreachableError` if none of them answers, and `RefusalError` if no leader does.
     """
-    silent: dict[Address, UnreachableError] = {}
+    words = []
+    for word in _words_of(addresses, transport):
+        if isinstance(word.answer, QuorumStatus):
+            return word.answer
+        words.append(word)
+    failures = [one.answer for one in words if isinstance(one.answer, UnreachableError)]
+    if len(failures) == len(words):
+        raise unreachable(failures)
+    raise no_leader(words_text(words))
+
+
+def _words_of(addresses: Iterable[Address], transport: Transport) -> Iterator[Word]:
+    """As they come: whoever does not answer is waited for by nobody if another leads. Raises
+    `RefusalError`.
+    """
+    told: SimpleQueue[Word | Exception] = SimpleQueue()
     asked: set[Address] = set()
-    left = list(addresses)
-    while left:
-        address = left.pop(0)
-        asked.add(address)
+
+    def ask(address: Address) -> None:
         try:
-            with transport.connect(address) as connection:
-                found = described(connection)
-                if found is not None:
-                    return found
-                left += [
-                    one for one in controller_addresses(connection) if one not in (*asked, *left)
-                ]
-        except ApiError as error:
-            what = f"{address_text(*address)}: {error.code.name}: {error.code.description}"
-            raise RefusalError(what) from error
-        except UnreachableError as error:
-            silent[address] = error
-    if len(silent) == len(asked):
-        raise unreachable(silent.values())
-    raise no_leader(asked - silent.keys(), silent)
+            told.put(_word_of(address, transport))
+        except Exception as error:
+            told.put(error)
+
+    def begin(those: Iterable[Address]) -> int:
+        new = {*those} - asked
+        asked.update(new)
+        for one in new:
+            Thread(target=ask, args=(one,), daemon=True).start()
+        return len(new)
+
+    left = begin(addresses)
+    while left:
+        word = told.get()
+        if isinstance(word, Exception):
+            raise word
+        left += begin(_voters([word])) - 1
+        yield word
+
+
+def _word_of(address: Address, transport: Transport) -> Word:
+    try:
+        with transport.connect(address) as connection:
+            answer = leader_or_words(connection)
+            if isinstance(answer, Unled) and not answer.voters:
+                answer = answer._replace(voters=controller_addresses(connection))
+            return Word(address, answer)
+    except ApiError as error:
+        what = f"{address_text(*address)}: {error.code.name}: {error.code.description}"
+        raise RefusalError(what) from error
+    except UnreachableError as error:
+        return Word(address, error)
+
+
+def _voters(words: Iterable[Word]) -> dict[Address, int]:
+    return {
+        place: node
+        for one in words
+        if isinstance(one.answer, Unled)
+        for place, node in one.answer.voters.items()
+    }
 
 
 def unreachable(failures: Iterable[UnreachableError]) -> UnreachableError:
@@ -140,30 +201,67 @@ def unreachable(failures: Iterable[UnreachableError]) -> UnreachableError:
     return UnreachableError(f"{', '.join(bare)}{hint}")
 
 
-def no_leader(asked: Iterable[Address], silent: Iterable[Address] = ()) -> RefusalError:
-    """`asked` have answered, and `silent` have not."""
-    names = ", ".join(address_text(*one) for one in sorted(asked))
-    unheard = ", ".join(address_text(*one) for one in sorted(silent))
-    return RefusalError(
-        f"no controller leads the quorum ({names}{unheard and f'; no answer from {unheard}'}): a "
-        "majority of the voters must be up and reach each other"
+def no_leader(said: str) -> RefusalError:
+    """`said` is what those say who were asked."""
+    return RefusalError(f"no controller leads the quorum: {said}")
+
+
+def words_of_voters(voters: Iterable[Address], settings: ClientSettings) -> str:
+    """Asks voters, and returns what they say of who leads; raises `RefusalError`."""
+    timeout_s = min(settings.request_timeout_s, PATIENCE_S)
+    transport = SocketTransport(replace(settings, request_timeout_s=timeout_s))
+    return words_text([*_words_of(voters, transport)])
+
+
+def words_text(words: Iterable[Word]) -> str:
+    """What each node says, and what is needed. Of those that do not answer voters are named, if
+    anybody has said who they are.
+    """
+    words = sorted(words, key=lambda one: one.address)
+    voters = _voters(words)
+    said = dict.fromkeys(
+        _said(one, voters.get(one.address))
+        for one in words
+        if one.address in voters or isinstance(one.answer, Unled) or not voters
     )
+    return f"{'; '.join(said)}; {needed(len({*voters.values()}))}"
 
 
-def described(connection: Any) -> QuorumStatus | None:
-    """`None` from who does not know the leader, or is another than it. Raises `ApiError`."""
+def needed(count: int = 0) -> str:
+    """What a quorum of `count` voters, if that is known, needs to be led."""
+    majority = f" ({count // 2 + 1} of {count})" if count else ""
+    return f"a majority{majority} of the voters must be up and reach each other"
+
+
+def _said(word: Word, node: int | None) -> str:
+    place = address_text(*word.address)
+    who = place if node is None else f"node {node} at {place}"
+    match word.answer:
+        case UnreachableError():
+            return f"{who} does not answer"
+        case Unled(text=text) if text:
+            return text
+    return f"{who} does not lead"
+
+
+def leader_or_words(connection: Any) -> QuorumStatus | Unled:
+    """What the leader knows, also by a broker that asks it, or what another says. Raises
+    `ApiError`.
+    """
     topic = DescribedTopic(topic_name=METADATA_TOPIC, partitions=[DescribedPartition()])
     answer = connection.ask(DescribeQuorumRequest(topics=[topic]))
-    errors = [answer.error_code]
-    if not answer.error_code:
+    code, text = answer.error_code, ""
+    if not code:
         ((partition,),) = ([*one.partitions] for one in answer.topics)
-        errors.append(partition.error_code)
         if not partition.error_code:
             return _status(partition, answer.nodes)
-    error = ErrorCode(errors[-1])
-    if error in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_CONTROLLER):
-        return None
-    raise ApiError(error)
+        code, text = partition.error_code, partition.error_message or ""
+    error = ErrorCode(code)
+    if error not in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_CONTROLLER):
+        raise ApiError(error)
+    places = {(x.host, x.port): one.node_id for one in answer.nodes for x in one.listeners[:1]}
+    # Kafka's nodes only repeat what the code means (`ElectionNotes.words`).
+    return Unled(text if text.startswith("node ") else "", places)
 
 
 def _status(partition: QuorumPartition, nodes: Sequence[Any]) -> QuorumStatus:
@@ -203,9 +301,9 @@ def _time(timestamp_ms: int) -> int | None:
     return None if timestamp_ms < 0 else timestamp_ms
 
 
-def controller_addresses(connection: Any) -> list[Address]:
-    """The other controllers that one names; brokers know none."""
+def controller_addresses(connection: Any) -> dict[Address, int]:
+    """The controllers that one names, with their ids; brokers know none."""
     if not connection.answers(ApiKey.DESCRIBE_CLUSTER):
-        return []
+        return {}
     answer = connection.ask(DescribeClusterRequest(endpoint_type=CONTROLLERS))
-    return [(one.host, one.port) for one in answer.brokers]
+    return {(one.host, one.port): one.broker_id for one in answer.brokers}

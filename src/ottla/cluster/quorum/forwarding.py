@@ -23,7 +23,7 @@ from ottla.base.values import dataclass
 from ottla.broker.waiting.rooms import Waiting
 from ottla.cluster.peers import BACKOFF_S, Connect, Peer, PeerError
 from ottla.metadata.brokers import Endpoint
-from ottla.protocol.api_keys import FORWARDED
+from ottla.protocol.api_keys import FORWARDED, ApiKey
 from ottla.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from ottla.protocol.principal_data import encode_principal
 
@@ -34,8 +34,12 @@ JOIN_S: Final = 5.0
 
 LEADERLESS_MS: Final = 8000.0
 """How long an election may take: a quorum without a majority elects nobody, and whoever asks is
-told so while he still listens. Kafka lets him wait until he gives up.
+told so while he still listens, at once if nobody has led for longer. Kafka lets him wait until he
+gives up.
 """
+
+ASKING_MS: Final = 2000.0
+"""The same for who only asks about the quorum, and wants to see that nobody leads."""
 
 LEARNING_S: Final = 1.0
 """The time between attempts to learn what a controller answers."""
@@ -45,8 +49,9 @@ Answered = Waiting[Buffer | ApiError]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ForwardingParts:
-    """The collaborators. `controller` says where the active controller is, as far as is known, and
-    `timeout_ms` is how long a request is tried. Responses of `connect` stay valid when others come;
+    """The collaborators. `controller` says where the active controller is, as far as is known,
+    `leaderless_since_ms` the monotonic time since which no leader is known, if so, and `timeout_ms`
+    is how long a request is tried. Responses of `connect` stay valid when others come;
     `quick_connect` gives up soon. `answered` is called in the forwarding thread, `complain` gets a
     line for people.
     """
@@ -55,6 +60,7 @@ class ForwardingParts:
     quick_connect: Connect
     client_id: str
     controller: Callable[[], Endpoint | None]
+    leaderless_since_ms: Callable[[], float | None] = lambda: None
     answered: Callable[[Answered, Buffer | ApiError], None]
     clock: Clock
     timeout_ms: float
@@ -66,6 +72,7 @@ class _Forwarded:
     waiting: Answered
     envelope: EnvelopeRequest
     deadline_ms: float
+    leaderless_ms: float
 
 
 class Forwarding:
@@ -114,8 +121,10 @@ class Forwarding:
             client_host_address=ip_address(host).packed,
         )
         deadline_ms = self._parts.clock.monotonic_ms() + self._parts.timeout_ms
+        is_asking = int.from_bytes(memoryview(request)[:2]) == ApiKey.DESCRIBE_QUORUM
+        leaderless_ms = ASKING_MS if is_asking else LEADERLESS_MS
         with self._changed:
-            self._queue.append(_Forwarded(waiting, envelope, deadline_ms))
+            self._queue.append(_Forwarded(waiting, envelope, deadline_ms, leaderless_ms))
             self._changed.notify()
         self._learner.close()  # whoever asks must not wait for what is only good to know
         return waiting
@@ -182,7 +191,7 @@ class Forwarding:
             while self._parts.clock.monotonic_ms() < one.deadline_ms:
                 response = self._ask(one)
                 if response is None or response.error_code == ErrorCode.NOT_CONTROLLER:
-                    if self._is_leaderless() or self._is_ending_after_pause():
+                    if self._is_leaderless(one) or self._is_ending_after_pause():
                         return ApiError(ErrorCode.NOT_CONTROLLER)
                     continue
                 self._leaderless_ms = None
@@ -195,12 +204,13 @@ class Forwarding:
             ErrorCode.REQUEST_TIMED_OUT, "No controller of the cluster has answered in time."
         )
 
-    def _is_leaderless(self) -> bool:
+    def _is_leaderless(self, one: _Forwarded) -> bool:
         """Whether no controller has answered for as long as an election may take."""
         now_ms = self._parts.clock.monotonic_ms()
         if self._leaderless_ms is None:
-            self._leaderless_ms = now_ms
-        return now_ms - self._leaderless_ms >= LEADERLESS_MS
+            since_ms = self._parts.leaderless_since_ms()
+            self._leaderless_ms = now_ms if since_ms is None else since_ms
+        return now_ms - self._leaderless_ms >= one.leaderless_ms
 
     def _ask(self, one: _Forwarded) -> EnvelopeResponse | None:
         """`None` without a response."""

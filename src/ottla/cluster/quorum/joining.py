@@ -174,6 +174,9 @@ class QuorumBroker:
     def _known_leader(self) -> Known:
         return Known(0) if self._running is None else self._running.quorum.leader
 
+    def _leaderless_since_ms(self) -> float | None:
+        return None if self._running is None else self._running.quorum.status().leaderless_since_ms
+
     def _leader_id(self) -> int:
         leader_id = self._known_leader().leader_id
         return NO_CONTROLLER if leader_id is None else leader_id
@@ -400,6 +403,7 @@ class QuorumBroker:
             quick_connect=place.quick_connect or place.control_connect,
             client_id=str(self.node_id),
             controller=self._active,
+            leaderless_since_ms=self._leaderless_since_ms,
             answered=self.membership.finish,
             clock=self._clock,
             timeout_ms=FORWARDING_TIMEOUT_MS,

@@ -463,6 +463,8 @@ class QuorumThread(Generic[ControllerT]):
         self._askers.discard(asker)
         if isinstance(response, QuorumAnswer) and response.error is ErrorCode.NONE:
             response = response._replace(election_reason=self._notes.reason)
+        elif isinstance(response, QuorumAnswer):
+            response = response._replace(message=self._notes.words(self._quorum, self._now()))
         guarded(asker.answered, response)
 
     def _reply_snapshot(self, effect: ReplySnapshot) -> None:

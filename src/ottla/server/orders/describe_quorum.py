@@ -53,7 +53,7 @@ def response_of(answer: QuorumAnswer) -> DescribeQuorumResponse:
     """Who does not lead names no leader, as in Kafka."""
     partition = QuorumPartition(
         error_code=answer.error,
-        error_message=answer.error.description,
+        error_message=answer.message or answer.error.description,
         high_watermark=0,
     )
     if answer.error is ErrorCode.NONE:

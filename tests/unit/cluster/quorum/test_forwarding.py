@@ -34,6 +34,8 @@ class Script:
         self.where: Endpoint | None = FIRST
         self.versions: dict[int, int] = {ApiKey.ENVELOPE: 0, **dict.fromkeys(FORWARDED, 1)}
         self.asked: list[tuple[str, EnvelopeRequest]] = []
+        self.leaderless_s = 0.0
+        """For how long no leader was known before the request."""
         self.complaints: list[str] = []
         self.closed = Event()
         self.answers: SimpleQueue[bytes | ApiError] = SimpleQueue()
@@ -45,6 +47,7 @@ class Script:
                 quick_connect=lambda endpoint, _: _Connection(self, endpoint, "quick"),
                 client_id="1",
                 controller=lambda: self.where,
+                leaderless_since_ms=lambda: SystemClock().monotonic_ms() - 1000 * self.leaderless_s,
                 answered=lambda _, answer: self.answers.put(answer),
                 clock=SystemClock(),
                 timeout_ms=timeout_ms,
@@ -164,6 +167,30 @@ def test_a_quorum_that_elects_nobody_is_named_before_clients_give_up(
     assert answer.code is ErrorCode.NOT_CONTROLLER
     script.where = FIRST
     assert script.forward(b"abc") == b"done"
+
+
+def test_who_asks_when_nobody_has_led_for_long_is_told_so_at_once(
+    started: Callable[..., Script],
+) -> None:
+    script = started(lambda *_: EnvelopeResponse(), timeout_ms=600_000.0)
+    script.where, script.leaderless_s = None, forwarding.LEADERLESS_MS / 1000
+
+    answer = script.forward(b"abc")
+
+    assert isinstance(answer, ApiError)
+    assert answer.code is ErrorCode.NOT_CONTROLLER
+
+
+def test_who_asks_about_the_quorum_waits_for_no_long_election(
+    started: Callable[..., Script],
+) -> None:
+    script = started(lambda *_: EnvelopeResponse(), timeout_ms=600_000.0)
+    script.where, script.leaderless_s = None, forwarding.ASKING_MS / 1000
+
+    answer = script.forward(ApiKey.DESCRIBE_QUORUM.to_bytes(2) + b"abc")
+
+    assert isinstance(answer, ApiError)
+    assert answer.code is ErrorCode.NOT_CONTROLLER
 
 
 def test_people_are_told_once_why_the_controller_answers_nothing(

@@ -1,11 +1,13 @@
 """Nodes of a quorum elect a leader, and what its controller decides is what all of them know."""
 
 import logging
+import re
 from collections.abc import Iterator
 from itertools import count
 from math import inf
 from queue import SimpleQueue
 from threading import Event
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -22,7 +24,7 @@ from ottla.cluster.quorum import bounded_stops
 from ottla.cluster.quorum.quorum_thread import Published
 from ottla.codec.schema import Message
 from ottla.protocol.api_keys import ApiKey
-from ottla.quorum.messages import AddVoter, RemoveVoter
+from ottla.quorum.messages import AddVoter, DescribeQuorum, QuorumAnswer, RemoveVoter
 from ottla.quorum.voters import ReplicaKey, Voter
 from tests.support.brokers import disk, id_of
 from tests.support.metadata import image_of
@@ -110,6 +112,29 @@ def test_a_killed_leader_takes_nothing_with_it_that_was_acknowledged(quorum: Quo
     assert status.is_active_controller
     assert status.new_leader_count >= 2
     assert first.thread.status().state == "follower"
+
+
+def test_who_does_not_lead_says_whom_it_follows_and_for_how_long_it_has_heard_nobody(
+    quorum: QuorumNodes,
+) -> None:
+    quorum.create("a")
+    leader = quorum.leader()
+    one, other = (node for node in quorum.up if node is not leader)
+
+    def told() -> QuorumAnswer:
+        answers: SimpleQueue[Any] = SimpleQueue()
+        one.thread.receive(DescribeQuorum(), answers.put)
+        answer = answers.get(timeout=PATIENCE_S)
+        assert isinstance(answer, QuorumAnswer)
+        return answer
+
+    follows = f"node {one.id} follows node {leader.id}, the leader of epoch "
+    wait_until(lambda: told().message.startswith(follows))
+    assert {place.key.id for place in told().nodes} == {1, 2, 3}
+    other.kill()
+    leader.kill()
+    heard = re.compile(f"node {one.id} has not heard .* of epoch [0-9]+ for [0-9]+ s")
+    wait_until(lambda: heard.fullmatch(told().message) is not None)
 
 
 def test_a_leader_that_stops_is_followed_at_once() -> None:
