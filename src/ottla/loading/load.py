@@ -154,14 +154,40 @@ def load(job: LoadJob) -> LoadReport:
     (`OnError.FAIL`); `CorruptionError` if the log or the ledger is damaged. The table is then
     unchanged.
     """
-    with claimed(job) as state:
-        return load_new(job, state).report
+    offer = offered_now(job)
+    with _claimed(job, offer.partitions) as state:
+        # A log of ten thousand segments is not listed again, unless the table is further by now.
+        is_known = offer.reaches(state.loaded)
+        plan = planned(job, state, offer) if is_known else plan_new(job, state)
+        return load_planned(job, plan).report
+
+
+class Offer(NamedTuple):
+    """What the log offered at a time."""
+
+    asked_ms: int
+    partitions: Sequence[LogPartition]
+
+    def reaches(self, loaded: Mapping[int, LoadedPartition]) -> bool:
+        """Whether the log had all that a table has."""
+        ends = {one.partition: one.end_offset for one in self.partitions}
+        return all(ends.get(number, -1) >= one.until_offset for number, one in loaded.items())
+
+
+def offered_now(job: LoadJob) -> Offer:
+    """What the log offers."""
+    return Offer(job.options.clock.now_ms(), job.log.partitions())
 
 
 @contextmanager
 def claimed(job: LoadJob) -> Iterator[LoadState]:
     """Claims the table exclusively and yields its state; checks the log first."""
-    offered = job.log.partitions()
+    with _claimed(job, job.log.partitions()) as state:
+        yield state
+
+
+@contextmanager
+def _claimed(job: LoadJob, offered: Sequence[LogPartition]) -> Iterator[LoadState]:
     with job.table.claim():
         state = load_state(job, offered)
         job.progress(Progress(step=Step.CLAIMED))
@@ -238,10 +264,15 @@ def with_newest_schema(job: LoadJob, plan: LoadPlan) -> LoadPlan:
 
 def plan_new(job: LoadJob, state: LoadState) -> LoadPlan:
     """Plans all new records; raises `UserError` if the log cannot continue the table."""
-    asked_ms = job.options.clock.now_ms()
-    ranges = plan_load(state.loaded, job.log.partitions(), allow_gaps=job.options.allow_gaps)
+    return planned(job, state, offered_now(job))
+
+
+def planned(job: LoadJob, state: LoadState, offer: Offer) -> LoadPlan:
+    """As `plan_new`, by what the log offered."""
+    ranges = plan_load(state.loaded, offer.partitions, allow_gaps=job.options.allow_gaps)
     starts = None if state.loaded else _starts_now(job, state, ranges)
-    return LoadPlan(state=state, ranges=bounded(ranges, starts, state.ends), asked_ms=asked_ms)
+    ranges = bounded(ranges, starts, state.ends)
+    return LoadPlan(state=state, ranges=ranges, asked_ms=offer.asked_ms)
 
 
 def _starts_now(

@@ -125,6 +125,9 @@ class FakeFileSystem:
     def list(self, directory: str) -> list[str]:
         return sorted(self._directory(directory).entries)
 
+    def names(self, directory: str) -> frozenset[str]:
+        return frozenset(self.list(directory))
+
     def list_others(self, directory: str) -> Sequence[str]:
         entries = self._directory(directory).entries
         return sorted(name for name, one in entries.items() if isinstance(one, DirectoryNode))

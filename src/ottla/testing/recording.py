@@ -108,6 +108,10 @@ class RecordingFileSystem:
         self.check_alive()
         return self.inner.list(directory)
 
+    def names(self, directory: str) -> frozenset[str]:
+        self.check_alive()
+        return self.inner.names(directory)
+
     def list_others(self, directory: str) -> Sequence[str]:
         self.check_alive()
         return self.inner.list_others(directory)

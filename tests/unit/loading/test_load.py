@@ -19,6 +19,7 @@ from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import rerun_range
 from ottla.schema_registry.framing import PREFIX
+from ottla.sources.log_source import LogPartition
 from ottla.sources.opening import open_log, topic_options
 from ottla.table import Moment, dataset
 from ottla.tables.layout import LayoutOptions
@@ -101,6 +102,27 @@ def test_the_state_after_a_load_is_what_the_next_one_continues(tmp_path: Path) -
     assert [(one.from_offset, one.until_offset) for one in report.partitions] == [(7, 10)]
     with claimed(job) as found:
         assert found.loaded == {**state.loaded, 0: report.partitions[0]}
+    assert is_equal(tmp_path)
+
+
+def test_a_table_that_another_load_has_filled_since_the_log_was_looked_at_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append(tmp_path / "log", 7)
+    job = load_job(place(tmp_path), LocalEngine())
+    partitions = job.log.partitions
+
+    def before_others() -> list[LogPartition]:
+        monkeypatch.undo()
+        offered = partitions()
+        append(tmp_path / "log", 3)
+        load(load_job(place(tmp_path), LocalEngine()))
+        append(tmp_path / "log", 1)
+        return offered
+
+    monkeypatch.setattr(job.log, "partitions", before_others)
+    (only,) = load(job).partitions
+    assert (only.from_offset, only.until_offset) == (10, 11)
     assert is_equal(tmp_path)
 
 

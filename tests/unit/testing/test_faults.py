@@ -80,6 +80,7 @@ def test_a_file_whose_creation_fails_is_not_there() -> None:
 CALLS: dict[str, Callable[[FileSystem, str], object]] = {
     "open": lambda system, root: system.open(join(root, "a")),
     "list": lambda system, root: system.list(root),
+    "names": lambda system, root: system.names(root),
     "status": lambda system, root: system.status(root),
     "make_directory": lambda system, root: system.make_directory(join(root, "d")),
     "rename": lambda system, root: system.rename(join(root, "a"), join(root, "b")),

@@ -11,10 +11,11 @@ failure may lose the last ones: then fewer facts are known, but no wrong ones.
 
 import logging
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from functools import partial
 from itertools import islice, takewhile
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import (
@@ -35,6 +36,7 @@ from ottla.storage.files.filenames import (
     DirectoryState,
     parse_directory_name,
 )
+from ottla.storage.files.integrity_lines import checked_lines, line_of, size_of
 from ottla.storage.files.losses import KnownLosses
 from ottla.storage.findings import Finding, FindingKind
 
@@ -546,62 +548,45 @@ def parse_integrity(path: str, content: bytes) -> Integrity:
 
     Raises `CorruptionError` if that is the first line, without which the file is invalid.
     """
+    lines = checked_lines(content)
+    reason = "the checksum does not match" if size_of(lines) < len(content) else None
     found: Integrity | None = None
-    segments: dict[int, list[str]] = {}  # Parsed at the end: later lines replace earlier ones.
+    segments: dict[str, list[str]] = {}  # Parsed at the end: later lines replace earlier ones.
     snapshots: dict[int, int] = {}
     swaps: dict[int, SegmentFacts] = {}
-    start_offset = count = position = 0
-    is_whole = True
-    for line in content.splitlines(keepends=True):
-        try:
-            words = _words(path, position, line)
-            kind = words[0]
-            if kind == "log":
-                found = _parse_log(words)
-            elif found is None:
-                raise CorruptionError(path, position, "it does not begin with the log's line")
-            elif kind == "segment":
-                segments[int(words[1])] = words
-            elif kind == "snapshot":
-                snapshots[int(words[1])] = int(words[2], 16)
-            elif kind == "swap":
-                swaps[int(words[1])] = _parse_swap(words)
-            else:
-                start_offset = int(words[1])
-        except CorruptionError as error:
-            if found is None:
-                raise
-            logger.warning("%s; the rest of the file is ignored", error)
-            is_whole = False
+    start_offset = 0
+    for number, line in enumerate(lines):
+        words = line.split(" ")
+        kind = words[0]
+        if len(words) != WORD_COUNTS.get(kind) or (kind == "log" and words[1] != VERSION):
+            reason = "its version is not known"
+            del lines[number:]
             break
-        count += 1
-        position += len(line)
-    if found is None:
-        raise CorruptionError(path, 0, "it is empty")
+        if kind == "segment":
+            segments[words[1]] = words
+        elif kind == "snapshot":
+            snapshots[int(words[1])] = int(words[2], 16)
+        elif kind == "log":
+            found = _parse_log(words)
+        elif kind == "swap":
+            swaps[int(words[1])] = _parse_swap(words)
+        else:
+            start_offset = int(words[1])
+    if found is None or not lines[0].startswith("log "):
+        reason = "it does not begin with the log's line" if lines else reason or "it is empty"
+        raise CorruptionError(path, 0, reason)
+    if reason is not None:
+        damage = CorruptionError(path, size_of(lines), reason)
+        logger.warning("%s; the rest of the file is ignored", damage)
     return replace(
         found,
         start_offset=start_offset,
-        segments={offset: _parse_segment(words) for offset, words in segments.items()},
+        segments=_parse_segments(segments),
         snapshots=snapshots,
         swaps=swaps,
-        line_count=count,
-        is_whole=is_whole,
+        line_count=len(lines),
+        is_whole=reason is None,
     )
-
-
-_CHECKSUM_SIZE = len(b" %08x\n" % 0)
-
-
-def _words(path: str, position: int, line: bytes) -> list[str]:
-    # A log of ten thousand segments has thirty thousand lines.
-    content = line[:-_CHECKSUM_SIZE]
-    if line[-_CHECKSUM_SIZE:] != b" %08x\n" % crc32c(content):
-        raise CorruptionError(path, position, "the checksum does not match")
-    words = content.decode("ascii").split(" ")
-    kind = words[0]
-    if len(words) != WORD_COUNTS.get(kind) or (kind == "log" and words[1] != VERSION):
-        raise CorruptionError(path, position, "its version is not known")
-    return words
 
 
 def _parse_log(words: list[str]) -> Integrity:
@@ -620,13 +605,18 @@ def _parse_partition(text: str) -> TopicPartition:
     return TopicPartition(topic, int(index))
 
 
-def _parse_segment(words: list[str]) -> SegmentFacts:
-    _, _, first, size, checksum, log_size = words
-    return SegmentFacts(
-        None if first == UNKNOWN else int(first, 16),
-        None if size == UNKNOWN else (int(size), int(checksum, 16)),
-        _number(log_size),
-    )
+def _parse_segments(lines: Mapping[str, Sequence[str]]) -> dict[int, SegmentFacts]:
+    found: dict[int, SegmentFacts] = {}
+    for offset, (_, _, first, size, checksum, log_size) in lines.items():
+        first_checksum = None if first == UNKNOWN else int(first, 16)
+        aborted = None if size == UNKNOWN else (int(size), int(checksum, 16))
+        log_size_now = None if log_size == UNKNOWN else int(log_size)
+        # As its constructor does, in half the time: a log may have ten thousand segments.
+        found[int(offset)] = _made((first_checksum, aborted, log_size_now))
+    return found
+
+
+_made: Callable[[tuple[Any, ...]], SegmentFacts] = partial(tuple.__new__, SegmentFacts)
 
 
 def _parse_swap(words: list[str]) -> SegmentFacts:
@@ -646,7 +636,7 @@ def integrity_text(known: Integrity) -> bytes:
 
 
 def log_line(known: Integrity) -> bytes:
-    return _line(
+    return line_of(
         "log",
         VERSION,
         UNKNOWN if known.topic_id is None else uuid_text(known.topic_id),
@@ -662,25 +652,20 @@ def segment_line(base_offset: int, facts: SegmentFacts) -> bytes:
     aborted = (UNKNOWN, UNKNOWN)
     if facts.aborted is not None:
         aborted = (str(facts.aborted[0]), f"{facts.aborted[1]:08x}")
-    return _line("segment", str(base_offset), first, *aborted, _text(facts.size))
+    return line_of("segment", str(base_offset), first, *aborted, _text(facts.size))
 
 
 def _start_line(offset: int) -> bytes:
-    return _line("start", str(offset))
+    return line_of("start", str(offset))
 
 
 def _snapshot_line(offset: int, checksum: int) -> bytes:
-    return _line("snapshot", str(offset), f"{checksum:08x}")
+    return line_of("snapshot", str(offset), f"{checksum:08x}")
 
 
 def _swap_line(base_offset: int, facts: SegmentFacts) -> bytes:
     first = UNKNOWN if facts.first_checksum is None else f"{facts.first_checksum:08x}"
-    return _line("swap", str(base_offset), first, _text(facts.size))
-
-
-def _line(*words: str) -> bytes:
-    content = " ".join(words).encode("ascii")
-    return b"%s %08x\n" % (content, crc32c(content))
+    return line_of("swap", str(base_offset), first, _text(facts.size))
 
 
 def _number(text: str) -> int | None:

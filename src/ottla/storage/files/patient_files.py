@@ -33,6 +33,7 @@ TRIED_AGAIN: Final = frozenset(
         "make_directory",
         "map",
         "map_numbers",
+        "names",
         "remove",
         "read_start",
         "rename",

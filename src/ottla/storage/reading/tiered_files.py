@@ -96,6 +96,9 @@ class TieredFiles:
         made = self._made.get(directory, ()) if share is None else dict(share.made)
         return sorted(partition.names.union(names, made))
 
+    def names(self, directory: str) -> frozenset[str]:
+        return frozenset(self.list(directory))
+
     def status(self, path: str) -> FileStatus | None:
         status = self._disk.status(path)
         if status is not None:

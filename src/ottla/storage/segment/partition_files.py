@@ -103,9 +103,9 @@ class PartitionFiles:
     has_transaction_index: bool
     """Whether there is a transaction index, with any suffix."""
 
-    names: tuple[str, ...] = ()
-    """The names in the directory, sorted; empty if these files are not all that they stand for, or
-    if the content of one has decided what it stands for."""
+    names: frozenset[str] = frozenset()
+    """The names in the directory; empty if these files are not all that they stand for, or if the
+    content of one has decided what it stands for."""
 
     least_end_offset: int = 0
     """The base offset of the first segment that was created after this listing: the last listed
@@ -115,7 +115,7 @@ class PartitionFiles:
 def listed_base_offsets(file_system: FileSystem, directory: str) -> set[int]:
     """The base offsets of segments, including those that compaction is putting in place."""
     states = FileSuffix.LIVE, FileSuffix.SWAP
-    names = file_system.list(directory)
+    names = file_system.names(directory)
     return {one.offset for one in parse_file_names(names, kinds=[FileKind.LOG], suffixes=states)}
 
 
@@ -129,9 +129,9 @@ def list_partition(
     created meanwhile after the last one are left for the next listing. While compaction replaces
     segments, and after a crash during that, a `.swap` file takes the place of a removed log file.
     """
-    names_before: list[str] | None = None
+    names_before: frozenset[str] | None = None
     for _ in range(LISTING_ATTEMPTS):
-        names = file_system.list(directory)
+        names = file_system.names(directory)
         if before is not None and names == names_before:
             return before  # They agree, and no name has to be parsed again.
         found = _files(file_system, directory, names)
@@ -154,7 +154,7 @@ def list_partition_again(
     one: a listing is never newer than the files that a read opens.
     """
     # One more listing with the same names agrees with those before it.
-    if before.names and tuple(file_system.list(directory)) == before.names:
+    if before.names and file_system.names(directory) == before.names:
         last = before.segments[-1]
         status = file_system.status(last.log_path)
         if status is not None and (status.size or not last.size):
@@ -165,7 +165,7 @@ def list_partition_again(
 
 def partition_size(file_system: FileSystem, directory: str) -> int:
     """The bytes of the log files that one listing finds; raises `FileNotFoundError`."""
-    found = _files(file_system, directory, file_system.list(directory))
+    found = _files(file_system, directory, file_system.names(directory))
     return sum(one.size for one in found.segments)
 
 
@@ -175,7 +175,7 @@ def _left_at(found: PartitionFiles, count: int) -> PartitionFiles:
         return found
     least_end_offset = later[0].base_offset
     return replace(
-        found, segments=found.segments[:count], names=(), least_end_offset=least_end_offset
+        found, segments=found.segments[:count], names=frozenset(), least_end_offset=least_end_offset
     )
 
 
@@ -184,12 +184,12 @@ def _agree(one: PartitionFiles, other: PartitionFiles) -> bool:
     return paths[0] == paths[1] and one.has_transaction_index == other.has_transaction_index
 
 
-def _files(file_system: FileSystem, directory: str, names_there: Sequence[str]) -> PartitionFiles:
+def _files(file_system: FileSystem, directory: str, names_there: frozenset[str]) -> PartitionFiles:
     # A log may have ten thousand segments: what most names are is decided without parsing each.
     by_end = defaultdict[str, list[str]](list)
     for name in names_there:
         by_end[name[OFFSET_DIGITS:]].append(name)
-    logs = _with_offsets(by_end.pop(LOG_END, ()))
+    logs = _with_offsets(sorted(by_end.pop(LOG_END, ())))
     snapshots = _with_offsets(by_end.pop(SNAPSHOT_END, ()))
     others = parse_file_names(chain.from_iterable(by_end.values()), kinds=_TOLD_APART)
     renamed = [one for one in others if one.kind is FileKind.LOG]
@@ -201,7 +201,7 @@ def _files(file_system: FileSystem, directory: str, names_there: Sequence[str]) 
         segments=segments,
         snapshots={offset: start + name for offset, name in snapshots.items()},
         has_transaction_index=any(one.kind is FileKind.TRANSACTION_INDEX for one in others),
-        names=tuple(names_there) if is_by_names else (),
+        names=names_there if is_by_names else frozenset(),
     )
 
 
