@@ -4,6 +4,7 @@ Records are offered up to the high watermark (`offered_ends`).
 """
 
 import logging
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import groupby
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from ottla.storage.reading.tier_share import TierShare
-    from ottla.storage.segment.partition_files import SegmentFiles
+    from ottla.storage.segment.partition_files import ListedSegmentFiles, SegmentFiles
     from ottla.storage.segment.segment_reader import Region
 
 logger = logging.getLogger(__name__)
@@ -372,26 +373,26 @@ def _spans(log: ReadOnlyLog, wanted: OffsetRange) -> list[OffsetSpan]:
 def _log_spans(log: ReadOnlyLog, wanted: OffsetRange) -> Iterator[OffsetSpan]:
     """The spans of the segments that overlap with a range."""
     segments = log.segments
-    ends = [*(segment.base_offset for segment in segments[1:]), log.log_end_offset]
-    there = [
-        (segment, end)
-        for segment, end in zip(segments, ends, strict=False)
-        if end > wanted.from_offset and segment.base_offset < wanted.until_offset
-    ]
-    for is_short, run in groupby(there, lambda one: one[0].size < MIN_MARKED_SIZE):
+    ends = [*segments.base_offsets[1:], log.log_end_offset]
+    first = max(0, segments.index_of(wanted.from_offset))
+    there = range(first, bisect_left(segments.base_offsets, wanted.until_offset))
+    for is_short, run in groupby(there, lambda one: segments.sizes[one] < MIN_MARKED_SIZE):
         if is_short:
-            yield from _short_spans(run)
+            yield from _short_spans(segments, ends, run)
         else:
-            for segment, end in run:
-                yield from _segment_spans(log, segment, end)
+            for index in run:
+                yield from _segment_spans(log, segments[index], ends[index])
 
 
-def _short_spans(run: Iterable[tuple["SegmentFiles", int]]) -> Iterator[OffsetSpan]:
+def _short_spans(
+    segments: "ListedSegmentFiles", ends: Sequence[int], run: Iterable[int]
+) -> Iterator[OffsetSpan]:
     """Short segments that follow each other, together: there may be ten thousand."""
     begin = end = size = 0
-    for segment, end in run:
-        begin = begin if size else segment.base_offset
-        size += max(1, segment.size)
+    for index in run:
+        begin = begin if size else segments.base_offsets[index]
+        size += segments.sizes[index] or 1
+        end = ends[index]
         if size >= MIN_MARKED_SIZE:
             yield OffsetSpan(from_offset=begin, until_offset=end, size=size)
             size = 0

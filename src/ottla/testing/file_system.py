@@ -125,8 +125,8 @@ class FakeFileSystem:
     def list(self, directory: str) -> list[str]:
         return sorted(self._directory(directory).entries)
 
-    def names(self, directory: str) -> frozenset[str]:
-        return frozenset(self.list(directory))
+    def names(self, directory: str) -> Sequence[str]:
+        return self.list(directory)
 
     def list_others(self, directory: str) -> Sequence[str]:
         entries = self._directory(directory).entries

@@ -108,7 +108,7 @@ class RecordingFileSystem:
         self.check_alive()
         return self.inner.list(directory)
 
-    def names(self, directory: str) -> frozenset[str]:
+    def names(self, directory: str) -> Sequence[str]:
         self.check_alive()
         return self.inner.names(directory)
 

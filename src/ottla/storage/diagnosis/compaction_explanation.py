@@ -140,7 +140,7 @@ def read_view(log: ReadOnlyLog, cleaned_until: int | None, file_system: FileSyst
         stable = min(stable, log.offsets.high_watermark)
     return LogToClean(
         segments=[
-            _segment(SegmentOnDisk(file_system, files, is_active=files is log.segments[-1]))
+            _segment(SegmentOnDisk(file_system, files, is_active=files == log.segments[-1]))
             for files in log.segments
         ],
         log_start_offset=log.log_start_offset,

@@ -56,7 +56,7 @@ def explain_log(
     replica, its end. Raises `OSError` and `UserError`.
     """
     segments = [
-        SegmentOnDisk(file_system, files, is_active=files is log.segments[-1])
+        SegmentOnDisk(file_system, files, is_active=files == log.segments[-1])
         for files in log.segments
     ]
     end, start = log.log_end_offset, log.log_start_offset

@@ -11,11 +11,10 @@ failure may lose the last ones: then fewer facts are known, but no wrong ones.
 
 import logging
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from functools import partial
 from itertools import islice, takewhile
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import (
@@ -45,6 +44,7 @@ logger = logging.getLogger(__name__)
 VERSION = "0"
 UNKNOWN = "-"
 INDEXED = "indexed"
+NO_ABORTS = (UNKNOWN, "0")
 WORD_COUNTS = {"log": 7, "segment": 6, "start": 2, "snapshot": 3, "swap": 4}
 """Word counts by kind of line, without the checksum."""
 
@@ -99,6 +99,8 @@ class Integrity:
     swaps: Mapping[int, SegmentFacts] = field(default_factory=dict)
     """The segments that the last compaction put in place, by base offset. They stay recorded, since
     a power failure may undo the last renames."""
+    has_aborts: bool = field(default=False, compare=False)
+    """Whether any line says that a segment's transaction index had an entry."""
     line_count: int = 0
     """0 if there is no file."""
     is_whole: bool = True
@@ -551,10 +553,10 @@ def parse_integrity(path: str, content: bytes) -> Integrity:
     lines = checked_lines(content)
     reason = "the checksum does not match" if size_of(lines) < len(content) else None
     found: Integrity | None = None
-    segments: dict[str, list[str]] = {}  # Parsed at the end: later lines replace earlier ones.
+    segments: dict[str, str] = {}  # Parsed when asked for: later lines replace earlier ones.
     snapshots: dict[int, int] = {}
     swaps: dict[int, SegmentFacts] = {}
-    start_offset = 0
+    start_offset, has_aborts = 0, False
     for number, line in enumerate(lines):
         words = line.split(" ")
         kind = words[0]
@@ -563,7 +565,8 @@ def parse_integrity(path: str, content: bytes) -> Integrity:
             del lines[number:]
             break
         if kind == "segment":
-            segments[words[1]] = words
+            segments[words[1]] = line
+            has_aborts = has_aborts or words[3] not in NO_ABORTS
         elif kind == "snapshot":
             snapshots[int(words[1])] = int(words[2], 16)
         elif kind == "log":
@@ -581,9 +584,10 @@ def parse_integrity(path: str, content: bytes) -> Integrity:
     return replace(
         found,
         start_offset=start_offset,
-        segments=_parse_segments(segments),
+        segments=SegmentLines({int(offset): line for offset, line in segments.items()}),
         snapshots=snapshots,
         swaps=swaps,
+        has_aborts=has_aborts,
         line_count=len(lines),
         is_whole=reason is None,
     )
@@ -605,18 +609,33 @@ def _parse_partition(text: str) -> TopicPartition:
     return TopicPartition(topic, int(index))
 
 
-def _parse_segments(lines: Mapping[str, Sequence[str]]) -> dict[int, SegmentFacts]:
-    found: dict[int, SegmentFacts] = {}
-    for offset, (_, _, first, size, checksum, log_size) in lines.items():
-        first_checksum = None if first == UNKNOWN else int(first, 16)
-        aborted = None if size == UNKNOWN else (int(size), int(checksum, 16))
-        log_size_now = None if log_size == UNKNOWN else int(log_size)
-        # As its constructor does, in half the time: a log may have ten thousand segments.
-        found[int(offset)] = _made((first_checksum, aborted, log_size_now))
-    return found
+class SegmentLines(Mapping[int, SegmentFacts]):
+    """The facts about segments by their base offsets. Each line is parsed when it is asked for: the
+    objects for ten thousand segments would be looked at by each collection of garbage.
+    """
+
+    __slots__ = ("_lines",)
+
+    def __init__(self, lines: Mapping[int, str]) -> None:
+        self._lines = lines
+
+    def __getitem__(self, base_offset: int) -> SegmentFacts:
+        return _parse_segment(self._lines[base_offset])
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._lines)
+
+    def __len__(self) -> int:
+        return len(self._lines)
 
 
-_made: Callable[[tuple[Any, ...]], SegmentFacts] = partial(tuple.__new__, SegmentFacts)
+def _parse_segment(line: str) -> SegmentFacts:
+    _, _, first, size, checksum, log_size = line.split(" ")
+    return SegmentFacts(
+        None if first == UNKNOWN else int(first, 16),
+        None if size == UNKNOWN else (int(size), int(checksum, 16)),
+        None if log_size == UNKNOWN else int(log_size),
+    )
 
 
 def _parse_swap(words: list[str]) -> SegmentFacts:

@@ -5,7 +5,6 @@ opened, the directory is listed again and the segment is looked up by offset. Ka
 counterpart.
 """
 
-from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from typing import NoReturn
@@ -14,9 +13,8 @@ from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import FileSystem
 from ottla.base.values import dataclass
 from ottla.storage.segment.partition_files import (
+    ListedSegmentFiles,
     PartitionFiles,
-    SegmentFiles,
-    base_offset_of,
     list_partition,
 )
 from ottla.storage.segment.segment_reader import SegmentReader
@@ -42,13 +40,13 @@ class ListedSegments:
         self.files = files
 
     @property
-    def values(self) -> list[SegmentFiles]:
+    def values(self) -> ListedSegmentFiles:
         """The segments, ascending by base offset."""
         return self.files.segments
 
     @property
     def first_offset(self) -> int:
-        return self.values[0].base_offset if self.values else 0
+        return self.values.base_offsets[0] if self.values else 0
 
     @property
     def end_of_files(self) -> tuple[str, int]:
@@ -56,7 +54,7 @@ class ListedSegments:
         last = self.values[-1] if self.values else None
         return (last.log_path, last.size) if last else (self._path, 0)
 
-    def from_offset(self, offset: int) -> list[SegmentFiles]:
+    def from_offset(self, offset: int) -> ListedSegmentFiles:
         """The segment that holds an offset, and all segments after it."""
         return self.values[max(0, self.index_of(offset)) :]
 
@@ -65,9 +63,9 @@ class ListedSegments:
 
         Segments that were added after the first listing are left out (`list_partition`).
         """
-        listed = [one.log_path for one in self.values]
+        listed = self.values.names
         self.files = self._list(self.files)
-        return [one.log_path for one in self.values] != listed
+        return self.values.names != listed
 
     def list_all(self) -> None:
         """Lists from scratch, for a partition that may have been deleted and created again."""
@@ -125,7 +123,7 @@ class ListedSegments:
                     continue
                 missing(offset)
             index = max(self.index_of(offset), self.index_of(after) + 1)
-            if index >= len(self.values) or self.values[index].base_offset >= until_offset:
+            if index >= len(self.values) or self.values.base_offsets[index] >= until_offset:
                 return None
             try:
                 return SegmentReader(self._file_system, self.values[index])
@@ -138,7 +136,7 @@ class ListedSegments:
 
     def index_of(self, offset: int) -> int:
         """The index of the segment that holds an offset; -1 before the first."""
-        return bisect_right(self.values, offset, key=base_offset_of) - 1
+        return self.values.index_of(offset)
 
     def _unsteady(self) -> CorruptionError:
         return CorruptionError(self._path, 0, "its files change faster than they can be opened")

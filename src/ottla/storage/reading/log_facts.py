@@ -21,7 +21,7 @@ from ottla.storage.files.partition_metadata import read_topic_id
 from ottla.storage.log.leader_epochs import LeaderEpochs
 from ottla.storage.reading.listed_segments import ListedSegments
 from ottla.storage.reading.read_damage import KnownEnd
-from ottla.storage.segment.partition_files import PartitionFiles, SegmentFiles
+from ottla.storage.segment.partition_files import ListedSegmentFiles, PartitionFiles
 
 if TYPE_CHECKING:
     from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
@@ -50,7 +50,7 @@ class LogFacts:
         self.known_end = known_end
 
     @property
-    def segments(self) -> list[SegmentFiles]:
+    def segments(self) -> ListedSegmentFiles:
         return self.listed.values
 
     @cached_property

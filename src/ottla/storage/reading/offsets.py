@@ -84,7 +84,7 @@ class OffsetsOnDisk:
         facts = self._facts
         tail = self._tail_of_files()
         known = facts.integrity if facts.known_end.is_complete else None
-        missing = known.end_of_missing(one.base_offset for one in facts.segments) if known else 0
+        missing = known.end_of_missing(facts.segments.base_offsets) if known else 0
         if missing <= tail.end_offset:
             return tail
         path, size = facts.listed.end_of_files

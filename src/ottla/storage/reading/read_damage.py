@@ -6,7 +6,6 @@ raises at damage or, if asked to, skips and reports it. Kafka's tools (`kafka-du
 first bad batch.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterator
 
 from ottla.base.values import dataclass
@@ -29,7 +28,6 @@ from ottla.storage.scan import first_offset_in_header
 from ottla.storage.segment.partition_files import (
     PartitionFiles,
     SegmentFiles,
-    base_offset_of,
 )
 from ottla.storage.segment.segment_reader import SegmentReader, SegmentTail
 
@@ -112,11 +110,11 @@ class SegmentPlace:
 def place_of(segment: SegmentFiles, files: PartitionFiles, known: KnownEnd) -> SegmentPlace:
     """The bounds of a segment among the listed ones."""
     farthest = segment.base_offset + MAX_OFFSETS
-    following = bisect_right(files.segments, segment.base_offset, key=base_offset_of)
+    following = files.segments.index_of(segment.base_offset) + 1
     if following < len(files.segments):
         # The segments that a `.swap` file replaces may still be listed beside it.
         is_replacing = segment.log_path.endswith(FileSuffix.SWAP.value)
-        limit = farthest if is_replacing else files.segments[following].base_offset
+        limit = farthest if is_replacing else files.segments.base_offsets[following]
         return SegmentPlace(limit=limit, recorded=None)
     if files.least_end_offset:
         return SegmentPlace(limit=files.least_end_offset, recorded=None)

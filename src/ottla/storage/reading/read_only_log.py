@@ -16,7 +16,7 @@ from ottla.storage.reading.offsets import OffsetsOnDisk
 from ottla.storage.reading.read_damage import KnownEnd
 from ottla.storage.reading.record_reader import RecordReader
 from ottla.storage.reading.transactions import TransactionsOnDisk
-from ottla.storage.segment.partition_files import PartitionFiles, SegmentFiles
+from ottla.storage.segment.partition_files import ListedSegmentFiles, PartitionFiles
 
 if TYPE_CHECKING:
     from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
@@ -57,7 +57,7 @@ class ReadOnlyLog:
         return self._facts.listed.files
 
     @property
-    def segments(self) -> list[SegmentFiles]:
+    def segments(self) -> ListedSegmentFiles:
         """The segments, ascending; the log may start inside the first and end inside the last."""
         return self._facts.segments
 

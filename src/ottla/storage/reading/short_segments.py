@@ -5,15 +5,14 @@ unusual is left to `SegmentReader`, which says what is wrong. Kafka has no count
 """
 
 from collections.abc import Iterator
-from itertools import islice, pairwise
 
+from ottla.base.files import join
 from ottla.record.batch import Batch, batch_at
 from ottla.record.layout import HEADER_SIZE, LENGTH_END, struct_of
 from ottla.storage.files.filenames import LOG_END
 from ottla.storage.files.integrity import NOTHING_KNOWN, SegmentFacts
 from ottla.storage.reading.listed_segments import Cursor
 from ottla.storage.reading.log_facts import LogFacts
-from ottla.storage.segment.partition_files import SegmentFiles
 from ottla.storage.segment.segment_reader import Region
 
 WHOLE_SIZE = 64 * 1024
@@ -32,22 +31,24 @@ class ShortSegments:
         """A region for each segment that begins at the cursor and is short, sound and followed by
         another up to `until_offset`; the cursor moves on behind each. CRCs are not checked.
         """
-        listed = self._facts.listed
-        segments = listed.values
-        index = listed.index_of(cursor.offset)
-        if index < 0 or segments[index].base_offset != cursor.offset:
+        segments = self._facts.listed.values
+        offsets, names, sizes = segments.base_offsets, segments.names, segments.sizes
+        index = segments.index_of(cursor.offset)
+        if index < 0 or offsets[index] != cursor.offset:
             return
         integrity = self._facts.integrity
         known = integrity.segments if integrity else {}
-        for segment, after in pairwise(islice(segments, index, None)):
-            following = after.base_offset
-            if following > until_offset:
+        start = join(segments.directory, "")
+        for at in range(index, len(offsets) - 1):
+            following = offsets[at + 1]
+            is_short = sizes[at] <= WHOLE_SIZE and names[at].endswith(LOG_END)
+            if not is_short or following > until_offset:
                 return
-            facts = known.get(segment.base_offset, NOTHING_KNOWN)
-            data = self._sound(segment, facts, following)
+            path, span = start + names[at], (cursor.offset, following)
+            data = self._sound(path, sizes[at], span, known.get(cursor.offset, NOTHING_KNOWN))
             if data is None:
                 return
-            yield Region(segment.log_path, 0, memoryview(data), following)
+            yield Region(path, 0, memoryview(data), following)
             cursor.offset = following
 
     def headers(self, cursor: Cursor, until_offset: int) -> Iterator[Batch]:
@@ -64,18 +65,19 @@ class ShortSegments:
                 return
             yield from found
 
-    def _sound(self, segment: SegmentFiles, known: SegmentFacts, until_offset: int) -> bytes | None:
-        """The whole batches of a segment that ends at `until_offset`; `None` for any other."""
-        if segment.size > WHOLE_SIZE or not segment.log_path.endswith(LOG_END):
-            return None
+    def _sound(
+        self, path: str, size: int, offsets: tuple[int, int], known: SegmentFacts
+    ) -> bytes | None:
+        """The whole batches of a segment that has these offsets; `None` for any other."""
         try:
-            data = self._facts.file_system.read_start(segment.log_path, segment.size)
+            data = self._facts.file_system.read_start(path, size)
         except OSError:
             return None
+        due, until_offset = offsets
         end = len(data)
         if known.size not in (None, end):
             return None
-        position, due = 0, segment.base_offset
+        position = 0
         while position + HEADER_SIZE <= end:
             offset, length, magic, crc, delta = _STEP.unpack_from(data, position)
             size = length + LENGTH_END

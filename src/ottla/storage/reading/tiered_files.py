@@ -96,8 +96,8 @@ class TieredFiles:
         made = self._made.get(directory, ()) if share is None else dict(share.made)
         return sorted(partition.names.union(names, made))
 
-    def names(self, directory: str) -> frozenset[str]:
-        return frozenset(self.list(directory))
+    def names(self, directory: str) -> Sequence[str]:
+        return self.list(directory)
 
     def status(self, path: str) -> FileStatus | None:
         status = self._disk.status(path)

@@ -7,7 +7,6 @@ scanned from the last index entry before the timestamp. Kafka's counterpart:
 """
 
 from contextlib import closing
-from itertools import pairwise
 
 from ottla.record.batch import RecordBatch
 from ottla.record.record import read_records
@@ -29,8 +28,9 @@ def first_at(log: ReadOnlyLog, timestamp_ms: int) -> tuple[int, int] | None:
     Raises as the reads of `ReadOnlyLog` do.
     """
     until = log.log_end_offset
-    bounds = [*(segment.base_offset for segment in log.segments), until]
-    for segment, (_, end) in zip(tuple(log.segments), pairwise(bounds), strict=True):
+    segments = log.segments
+    ends = [*segments.base_offsets[1:], until]
+    for segment, end in zip(segments, ends, strict=False):
         if end <= log.log_start_offset:
             continue
         is_sure = end < until and end <= log.offsets.recovery_point

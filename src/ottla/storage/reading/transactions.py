@@ -145,9 +145,7 @@ class TransactionsOnDisk:
         found = list(self._at_end().aborted)
         offsets = from_offset, until_offset
         before: list[str] | None = None
-        while self._has_index(integrity) and before != (
-            listed := [segment.log_path for segment in facts.segments]
-        ):
+        while self._has_index(integrity) and before != (listed := facts.segments.names):
             # An index deleted with its segment during this loop was read as empty: read again.
             before = listed
             segments = facts.listed.from_offset(from_offset)
@@ -157,9 +155,8 @@ class TransactionsOnDisk:
 
     def _has_index(self, integrity: Integrity | None) -> bool:
         """Whether a transaction index exists, or is recorded in the integrity file."""
-        recorded = integrity.segments.values() if integrity else ()
-        return self._facts.listed.files.has_transaction_index or any(
-            one.aborted is not None and one.aborted[0] for one in recorded
+        return self._facts.listed.files.has_transaction_index or bool(
+            integrity and integrity.has_aborts
         )
 
     def _aborted_by_markers(self, from_offset: int, until_offset: int) -> list[AbortedTransaction]:

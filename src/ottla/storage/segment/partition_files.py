@@ -4,14 +4,12 @@ Format pages: docs/format/README.md lists the files. A broker may be renaming an
 meanwhile. Kafka has no counterpart: its tools take files.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
-from functools import partial
-from itertools import chain, islice
-from operator import attrgetter
-from typing import Any, NamedTuple
+from itertools import islice
+from typing import NamedTuple, overload
 
 from ottla.base.errors import CorruptionError
 from ottla.base.files import FileSystem, base_name, join, parent_directory
@@ -50,8 +48,50 @@ class SegmentFiles(NamedTuple):
         return f"{stem}{kind.value}{ending}"
 
 
-base_offset_of = attrgetter("base_offset")
-"""The key by which the ascending segments of a log are searched."""
+class ListedSegmentFiles(Sequence[SegmentFiles]):
+    """The segments of a directory, ascending, in columns. Each is made when it is asked for: ten
+    thousand objects would be looked at by each collection of garbage.
+    """
+
+    __slots__ = ("base_offsets", "directory", "names", "sizes")
+
+    def __init__(
+        self, directory: str, base_offsets: list[int], names: list[str], sizes: list[int]
+    ) -> None:
+        """`names` are those of the log files, and `sizes` theirs when they were listed."""
+        self.directory = directory
+        self.base_offsets = base_offsets
+        self.names = names
+        self.sizes = sizes
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    @overload
+    def __getitem__(self, index: int) -> SegmentFiles: ...
+    @overload
+    def __getitem__(self, index: slice) -> "ListedSegmentFiles": ...
+    def __getitem__(self, index: int | slice) -> "SegmentFiles | ListedSegmentFiles":
+        offsets, names, sizes = self.base_offsets, self.names, self.sizes
+        if isinstance(index, slice):
+            return ListedSegmentFiles(self.directory, offsets[index], names[index], sizes[index])
+        return SegmentFiles(offsets[index], join(self.directory, names[index]), sizes[index])
+
+    def __iter__(self) -> Iterator[SegmentFiles]:
+        start = join(self.directory, "")
+        paths = [start + name for name in self.names]
+        return map(SegmentFiles._make, zip(self.base_offsets, paths, self.sizes, strict=True))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and [*self] == [*other]
+
+    def with_last_size(self, size: int) -> "ListedSegmentFiles":
+        sizes = [*self.sizes[:-1], size]
+        return ListedSegmentFiles(self.directory, self.base_offsets, self.names, sizes)
+
+    def index_of(self, offset: int) -> int:
+        """The index of the segment that holds an offset; -1 before the first."""
+        return bisect_right(self.base_offsets, offset) - 1
 
 
 def missing_index(directory: str, base_offset: int, kind: FileKind) -> Finding:
@@ -94,8 +134,7 @@ def empty_log(
 class PartitionFiles:
     """What a partition's directory held when it was listed."""
 
-    segments: list[SegmentFiles]
-    """Ascending."""
+    segments: ListedSegmentFiles
 
     snapshots: dict[int, str]
     """The paths of producer snapshots, by their offset."""
@@ -103,7 +142,7 @@ class PartitionFiles:
     has_transaction_index: bool
     """Whether there is a transaction index, with any suffix."""
 
-    names: frozenset[str] = frozenset()
+    names: Sequence[str] = ()
     """The names in the directory; empty if these files are not all that they stand for, or if the
     content of one has decided what it stands for."""
 
@@ -129,10 +168,10 @@ def list_partition(
     created meanwhile after the last one are left for the next listing. While compaction replaces
     segments, and after a crash during that, a `.swap` file takes the place of a removed log file.
     """
-    names_before: frozenset[str] | None = None
+    names_before: Sequence[str] = ()
     for _ in range(LISTING_ATTEMPTS):
         names = file_system.names(directory)
-        if before is not None and names == names_before:
+        if before is not None and _are_same(names, names_before):
             return before  # They agree, and no name has to be parsed again.
         found = _files(file_system, directory, names)
         names_before = names
@@ -154,19 +193,18 @@ def list_partition_again(
     one: a listing is never newer than the files that a read opens.
     """
     # One more listing with the same names agrees with those before it.
-    if before.names and file_system.names(directory) == before.names:
+    if before.names and _are_same(file_system.names(directory), before.names):
         last = before.segments[-1]
         status = file_system.status(last.log_path)
         if status is not None and (status.size or not last.size):
-            sized = last._replace(size=status.size)
-            return replace(before, segments=[*before.segments[:-1], sized])
+            return replace(before, segments=before.segments.with_last_size(status.size))
     return list_partition(file_system, directory)
 
 
 def partition_size(file_system: FileSystem, directory: str) -> int:
     """The bytes of the log files that one listing finds; raises `FileNotFoundError`."""
     found = _files(file_system, directory, file_system.names(directory))
-    return sum(one.size for one in found.segments)
+    return sum(found.segments.sizes)
 
 
 def _left_at(found: PartitionFiles, count: int) -> PartitionFiles:
@@ -175,23 +213,26 @@ def _left_at(found: PartitionFiles, count: int) -> PartitionFiles:
         return found
     least_end_offset = later[0].base_offset
     return replace(
-        found, segments=found.segments[:count], names=frozenset(), least_end_offset=least_end_offset
+        found, segments=found.segments[:count], names=(), least_end_offset=least_end_offset
     )
 
 
+def _are_same(names: Sequence[str], others: Sequence[str]) -> bool:
+    # Nearly always in the same order, in which comparing them is quick.
+    return bool(names) and (names == others or {*names} == {*others})
+
+
 def _agree(one: PartitionFiles, other: PartitionFiles) -> bool:
-    paths = [[segment.log_path for segment in listed.segments] for listed in (one, other)]
-    return paths[0] == paths[1] and one.has_transaction_index == other.has_transaction_index
+    names = one.segments.names, other.segments.names
+    return names[0] == names[1] and one.has_transaction_index == other.has_transaction_index
 
 
-def _files(file_system: FileSystem, directory: str, names_there: frozenset[str]) -> PartitionFiles:
+def _files(file_system: FileSystem, directory: str, names_there: Sequence[str]) -> PartitionFiles:
     # A log may have ten thousand segments: what most names are is decided without parsing each.
-    by_end = defaultdict[str, list[str]](list)
-    for name in names_there:
-        by_end[name[OFFSET_DIGITS:]].append(name)
-    logs = _with_offsets(sorted(by_end.pop(LOG_END, ())))
-    snapshots = _with_offsets(by_end.pop(SNAPSHOT_END, ()))
-    others = parse_file_names(chain.from_iterable(by_end.values()), kinds=_TOLD_APART)
+    logs = _with_offsets(sorted([one for one in names_there if one[OFFSET_DIGITS:] == LOG_END]))
+    snapshots = _with_offsets([one for one in names_there if one[OFFSET_DIGITS:] == SNAPSHOT_END])
+    rest = [one for one in names_there if not one.endswith(_OFTEN)]
+    others = parse_file_names(rest, kinds=_TOLD_APART)
     renamed = [one for one in others if one.kind is FileKind.LOG]
     logs |= _replacements(file_system, directory, logs, renamed)
     segments = _segments(file_system, directory, sorted(logs.items()))
@@ -201,11 +242,12 @@ def _files(file_system: FileSystem, directory: str, names_there: frozenset[str])
         segments=segments,
         snapshots={offset: start + name for offset, name in snapshots.items()},
         has_transaction_index=any(one.kind is FileKind.TRANSACTION_INDEX for one in others),
-        names=names_there if is_by_names else frozenset(),
+        names=names_there if is_by_names else (),
     )
 
 
 _TOLD_APART = (FileKind.LOG, FileKind.TRANSACTION_INDEX)
+_OFTEN = (LOG_END, SNAPSHOT_END, FileKind.OFFSET_INDEX.value, FileKind.TIME_INDEX.value)
 
 
 def _with_offsets(names: Sequence[str]) -> dict[int, str]:
@@ -223,22 +265,19 @@ _LAST_DIGITS = f"{MAX_OFFSET:0{OFFSET_DIGITS}d}"
 
 def _segments(
     file_system: FileSystem, directory: str, logs: Sequence[tuple[int, str]]
-) -> list[SegmentFiles]:
+) -> ListedSegmentFiles:
     """The segments of files, by ascending base offsets; those that are gone are left out."""
-    start, segments = join(directory, ""), list[SegmentFiles]()
+    found = ListedSegmentFiles(directory, [], [], [])
     sizes = file_system.sizes(directory, [name for _, name in logs])
     for (base_offset, name), size in zip(logs, sizes, strict=True):
-        before = segments[-1].base_offset if segments and size == 0 else None
+        before = found.base_offsets[-1] if size == 0 and found.base_offsets else None
         # Looked at only where it is empty: a log may have ten thousand segments.
-        is_left_out = size is None or (
-            before is not None and empty_log(file_system, directory, base_offset, before)
-        )
-        if not is_left_out:
-            segments.append(_made((base_offset, start + name, size)))
-    return segments
-
-
-_made: Callable[[tuple[Any, ...]], SegmentFiles] = partial(tuple.__new__, SegmentFiles)
+        is_inside = before is not None and empty_log(file_system, directory, base_offset, before)
+        if size is not None and not is_inside:
+            found.base_offsets.append(base_offset)
+            found.names.append(name)
+            found.sizes.append(size)
+    return found
 
 
 def _replacements(

@@ -23,7 +23,11 @@ from ottla.storage.log.offsets import Isolation
 from ottla.storage.reading.read_damage import known_end, place_of
 from ottla.storage.reading.read_only_directory import open_for_reading
 from ottla.storage.reading.read_only_log import ReadOnlyLog
-from ottla.storage.segment.partition_files import PartitionFiles, SegmentFiles
+from ottla.storage.segment.partition_files import (
+    ListedSegmentFiles,
+    PartitionFiles,
+    SegmentFiles,
+)
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.logs import DIRECTORY, NOW_MS, TOPIC_ID, append, batch, fill, open_directory
 
@@ -33,7 +37,7 @@ BATCHES = 10
 OFFSETS = list(range(2 * BATCHES))
 
 
-class NeverWalked(list[SegmentFiles]):
+class NeverWalked(ListedSegmentFiles):
     """Segments of which a place is found without a look at each."""
 
     def __iter__(self) -> Iterator[SegmentFiles]:
@@ -41,9 +45,7 @@ class NeverWalked(list[SegmentFiles]):
 
 
 def test_the_place_of_a_segment_is_found_without_a_look_at_all() -> None:
-    segments = NeverWalked()
-    for base_offset in range(0, 100, 10):
-        segments.append(SegmentFiles(base_offset=base_offset, log_path="x.log", size=1))
+    segments = NeverWalked("t-0", [*range(0, 100, 10)], ["x.log"] * 10, [1] * 10)
     files = PartitionFiles(segments=segments, snapshots={}, has_transaction_index=False)
     known = known_end(was_stopped_cleanly=False, recovery_point=0, high_watermark=None)
     assert place_of(segments[3], files, known).limit == 40

@@ -1,5 +1,7 @@
 """Short segments that are read at once: only those in which nothing is unusual."""
 
+from dataclasses import replace
+
 import pytest
 
 from ottla.storage.files.integrity import SegmentFacts
@@ -70,7 +72,7 @@ def test_a_long_segment_and_one_of_another_log_are_left_to_their_reader(
 ) -> None:
     facts = reading(disk).batches._facts
     assert facts.integrity is not None
-    facts.integrity.segments[0] = SegmentFacts(first_checksum=1)  # type: ignore[index]
+    facts.integrity = replace(facts.integrity, segments={0: SegmentFacts(first_checksum=1)})
     assert not list(ShortSegments(facts).regions(Cursor(0), 20))
     monkeypatch.setattr(short_segments, "WHOLE_SIZE", 10)
     assert not list(short(disk).regions(Cursor(0), 20))
