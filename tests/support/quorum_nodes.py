@@ -183,7 +183,6 @@ class Node:
                 snapshots=QuorumSnapshots(
                     opened.log, quorum.snapshot_limits, read_clock(SystemClock())
                 ),
-                patience=patience,
                 connect=partial(_Connection, quorum, self),
                 clock=SystemClock(),
                 random_below=Random(self.id).randrange,

@@ -197,6 +197,23 @@ class Following:
             role.snapshot = None
             node.peers.pause(node_id, node.now_ms)
 
+    def would_complete(self, answer: SnapshotAnswer) -> bool:
+        """Whether the machine takes this part of the snapshot as its last one."""
+        role = self._node.role
+        if not isinstance(role, Follower) or (role.snapshot, role.position) != (
+            answer.snapshot,
+            answer.position,
+        ):
+            return False
+        is_last = role.position + len(answer.content) >= answer.size
+        if answer.error is not ErrorCode.NONE or answer.known.epoch != role.epoch or not is_last:
+            return False
+        try:
+            self._voters_in(role.head if whole_size(role.head) else role.head + answer.content)
+        except ProtocolError:
+            return False
+        return True
+
     def _take_part(self, role: Follower, answer: SnapshotAnswer) -> None:
         node, snapshot = self._node, answer.snapshot
         if not whole_size(role.head):

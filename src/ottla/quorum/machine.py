@@ -179,6 +179,11 @@ class Quorum:
         self._take(under_way.node_id, under_way.request, response)
         return self.advance(at)
 
+    def would_complete(self, number: int, answer: SnapshotAnswer) -> bool:
+        """Whether `answered` would take this as the last part of the leader's snapshot."""
+        is_awaited = not self.node.unheard and self.node.peers.awaits(number)
+        return is_awaited and self._following.would_complete(answer)
+
     def _take(self, node_id: int, request: Request, response: Response) -> None:
         if self.node.unheard:
             self._elections.heard(node_id, response.known)

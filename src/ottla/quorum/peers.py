@@ -58,6 +58,10 @@ class Peers:
         self._paused_until.pop(node_id, None)
         return self._last_number
 
+    def awaits(self, number: int) -> bool:
+        """Whether somebody waits for the response with this number."""
+        return number in self._by_number
+
     def answered(self, number: int) -> UnderWay | None:
         """The request that a response is for; `None` if nobody waits for it any more."""
         found = self._by_number.get(number)

@@ -216,14 +216,25 @@ class PartitionQuorumLog:
             file.pwrite(content, position)
 
     def finish_snapshot(self, snapshot: SnapshotId) -> None:
-        """Raises `ShortageError` where there is no room for its name; it may be called again."""
+        """Raises `ShortageError` where there is no room. Then it may be called again if it
+        `has_part`; a part that could not be synced is gone.
+        """
         path = self.snapshot_path(snapshot)
         with self._log.health.guarding(changes_files=True):
-            sync_file(self._file_system, path + PART)
+            with self._needing_room(path):
+                try:
+                    sync_file(self._file_system, path + PART)
+                except OSError:
+                    remove_if_present(self._file_system, path + PART)
+                    raise
             with self._needing_room(path):
                 self._file_system.rename(path + PART, path)
             self._file_system.sync_directory(self._log.directory)
         self._snapshots.add(snapshot)
+
+    def has_part(self, snapshot: SnapshotId) -> bool:
+        with self._log.health.guarding():
+            return self._file_system.status(self.snapshot_path(snapshot) + PART) is not None
 
     def drop_snapshot(self, snapshot: SnapshotId) -> None:
         """Removes what is written of a snapshot that is not finished."""

@@ -306,7 +306,6 @@ class QuorumBroker:
                 snapshots=QuorumSnapshots(
                     opened.log, SnapshotLimits.of(config), read_clock(self._clock)
                 ),
-                patience=self._patience,
                 connect=place.quorum_connect or place.control_connect,
                 protocol=controller_protocol(config).protocol,
                 clock=self._clock,

@@ -63,6 +63,7 @@ from ottla.quorum.messages import (
     QuorumAnswer,
     Request,
     Response,
+    SnapshotId,
     refusal_of,
 )
 from ottla.quorum.options import QuorumOptions
@@ -70,7 +71,6 @@ from ottla.quorum.roles import Leader
 from ottla.quorum.status import ElectionNotes, QuorumStatus, status_of
 from ottla.quorum.voters import VoterHistory, VoterSet
 from ottla.record.builder import PackedRecords
-from ottla.storage.files.patient_files import IMPATIENT, Patience
 
 logger = logging.getLogger(__name__)
 
@@ -127,6 +127,9 @@ class DurableLog(QuorumLog, Protocol):
         other methods. Raises `StorageError`.
         """
 
+    def has_part(self, snapshot: SnapshotId) -> bool:
+        """Whether what was written of a snapshot is there; raises `StorageError`."""
+
 
 class ElectionStore(Protocol):
     """The file `quorum-state`."""
@@ -141,7 +144,7 @@ class QuorumParts(Generic[ControllerT]):
     (`broker/metadata/quorum_opening.py`); `connect` and `protocol` are those of `ChannelParts`.
 
     Without `snapshots` none are made. A broker has no `new_controller` (image, end of the log,
-    epoch, time). `patience` waits for room for the name of a snapshot of the leader. `complain`
+    epoch, time). `complain`
     gets a line for people. `failed` is called once, in the thread, if this node's part in the
     quorum ends by itself.
     """
@@ -152,7 +155,6 @@ class QuorumParts(Generic[ControllerT]):
     election: ElectionState | None
     history: VoterHistory
     snapshots: QuorumSnapshots | None = None
-    patience: Patience = IMPATIENT
     connect: Connect
     protocol: str = "PLAINTEXT"
     clock: Clock
@@ -446,10 +448,8 @@ class QuorumThread(Generic[ControllerT]):
                 case LoadSnapshot():
                     self._committed.load(effect.snapshot)
                     self._has_news = True
-                case WriteSnapshot():
-                    pass  # `FetchedSnapshots` has written it.
-                case FinishSnapshot():
-                    parts.patience.carry_out(carry_out, effect, parts.log)
+                case WriteSnapshot() | FinishSnapshot():
+                    pass  # `FetchedSnapshots` has done it.
                 case _:
                     carry_out(effect, parts.log)
 
@@ -486,7 +486,7 @@ class QuorumThread(Generic[ControllerT]):
         """Called by a channel's thread."""
 
         def run() -> None:
-            written = self._fetched_snapshots.written(self._quorum.role, response)
+            written = self._fetched_snapshots.written(self._quorum, number, response)
             self._act(lambda at: self._quorum.answered(number, written, at))
 
         self._post(_Input(run, nothing))

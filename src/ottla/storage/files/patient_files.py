@@ -94,9 +94,6 @@ class Patience:
         return True
 
 
-IMPATIENT: Final = Patience()
-
-
 def is_passing(error: OSError | ShortageError) -> bool:
     """Whether a call has failed before it began, and may succeed later."""
     if isinstance(error, ShortageError):
