@@ -115,7 +115,10 @@ def check_directories(directories: Directories, now_ms: int) -> Iterator[Complai
             is_note=True,
         )
     else:
-        yield from check_access(directories.broker, directories.found.image)
+        is_told = directories.topic_settings is not None
+        yield from check_access(
+            directories.broker, directories.found.image, has_secrets=not is_told
+        )
     yield from _check_unknown(directories)
     yield from _check_lost(directories)
     yield from check_tier_records(directories)
@@ -143,9 +146,11 @@ def deep_complaints(paths: Sequence[str]) -> Iterator[Complaint]:
                 yield complaint_of(finding, path)
 
 
-def check_access(config: BrokerConfig, image: MetadataImage) -> Iterator[Complaint]:
+def check_access(
+    config: BrokerConfig, image: MetadataImage, *, has_secrets: bool = True
+) -> Iterator[Complaint]:
     """Notes about who may use each listener."""
-    for one in open_listeners(config, image):
+    for one in open_listeners(config, image, has_secrets=has_secrets):
         yield Complaint(
             kind="open_to_all" if one.is_open_to_all else "open",
             where=one.where,

@@ -42,6 +42,15 @@ def test_users_and_rules_of_a_cluster_are_in_zookeeper(
     assert not found.is_open_to_all
 
 
+def test_what_a_running_broker_does_not_tell_is_not_counted() -> None:
+    """A broker hides `super.users` and the users of PLAIN from everybody."""
+    more = {"sasl.enabled.mechanisms": "PLAIN", "super.users": ""}
+    config = broker_config({**SETTINGS, **more})
+    (found,) = open_listeners(config, MetadataImage(), has_secrets=False)
+    assert found.who == "clients that log in: PLAIN"
+    assert found.what == "may do what 0 ACLs allow, and no more; super users may do everything"
+
+
 def test_a_listener_that_takes_any_free_port_says_so() -> None:
     config = broker_config({"listeners": "PLAINTEXT://127.0.0.1:0"})
     (found,) = open_listeners(config, MetadataImage())
