@@ -119,6 +119,7 @@ def check_directories(directories: Directories, now_ms: int) -> Iterator[Complai
         yield from check_access(
             directories.broker, directories.found.image, has_secrets=not is_told
         )
+    yield from _check_refused(directories)
     yield from _check_unknown(directories)
     yield from _check_lost(directories)
     yield from check_tier_records(directories)
@@ -157,6 +158,20 @@ def check_access(
             what=f"open to {one.who}; they {one.what}",
             remedy=Remedy.CLOSE if one.is_open_to_all else Remedy.NONE,
             is_note=True,
+        )
+
+
+def _check_refused(directories: Directories) -> Iterator[Complaint]:
+    """A metadata log that a broker by itself does not continue."""
+    config, found = directories.broker, directories.found
+    is_alone = not config.is_quorate and not config.zookeeper_connect
+    if found.refusal_reason is not None and directories.are_settings_known and is_alone:
+        yield Complaint(
+            kind="metadata_refused",
+            where="topics, settings, users, ACLs and producer ids",
+            what=f"cannot be changed: {found.refusal_reason}",
+            remedy=Remedy.ADOPT,
+            subject=" ".join(one.path for one in directories.opened),
         )
 
 

@@ -1,11 +1,16 @@
 """Which directory of a node is meant that is made a voter, or loses its vote."""
 
+from pathlib import Path
+
 import pytest
 
+import ottla
 from ottla.base.errors import UserError
 from ottla.base.ids import ZERO_UUID, Uuid, uuid_text
+from ottla.client.administration.admin import Admin
 from ottla.client.administration.quorum import directory_of
 from ottla.client.administration.quorum_status import QuorumReplica, QuorumStatus
+from ottla.protocol.messages.add_raft_voter import AddRaftVoterRequest
 
 NOW_MS = 1_000_000
 FORMER, PRESENT = Uuid(bytes(range(16))), Uuid(bytes(range(16, 32)))
@@ -48,3 +53,16 @@ def test_a_node_that_is_not_there_and_voters_of_the_settings_are_refused() -> No
         directory_of(status(replica(2, PRESENT)), 3, is_voter=False)
     with pytest.raises(UserError, match="upgrade the feature kraft"):
         directory_of(status(replica(2, None)), 2, is_voter=False)
+
+
+def test_a_node_is_looked_up_once_somebody_leads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A leader that has just lost its vote leaves the others to elect the next."""
+    told = iter([QuorumStatus(), status(replica(2, PRESENT))])
+    asked: list[AddRaftVoterRequest] = []
+    with ottla.open(tmp_path / "data") as log, Admin(log) as admin:
+        monkeypatch.setattr(admin, "describe_quorum", lambda: next(told))
+        monkeypatch.setattr(admin, "_ask_quorum", lambda what, request: asked.append(request))
+        admin.add_raft_voter(2, "CONTROLLER", "host2", 9093)
+    assert [one.voter_directory_id for one in asked] == [PRESENT]

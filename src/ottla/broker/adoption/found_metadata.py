@@ -209,8 +209,13 @@ def _quorum_damage(path: str, file_system: FileSystem) -> CorruptionError | None
 
 
 def nodes_beside(image: MetadataImage, node_id: int, voters: Iterable[int] = ()) -> list[int]:
-    """The other nodes of the cluster whose log it is; `voters` are those of `quorum-state`."""
-    return sorted({*image.voters, *image.brokers, *image.controllers, *voters} - {node_id})
+    """The other nodes of the cluster whose log it is; `voters` are those of `quorum-state`.
+
+    Controllers that vote no more stay registered (below metadata.version 33 for ever), and a log
+    with one voter lacks nothing that they may have.
+    """
+    controllers = {*image.voters, *voters} or image.controllers
+    return sorted({*image.brokers, *controllers} - {node_id})
 
 
 def _text(numbers: Sequence[int]) -> str:

@@ -132,7 +132,7 @@ class QuorumAdmin(Asking):
         self._ask_quorum(f"voter {node}", request)
 
     def _directory(self, node: int, given: str | None, *, is_voter: bool) -> Uuid:
-        status = self.describe_quorum()
+        status = self._led_quorum()
         if status is None:
             raise UserError("the brokers belong to no KRaft cluster: nothing votes there")
         if given is not None:
@@ -141,6 +141,22 @@ class QuorumAdmin(Asking):
             except ValueError as error:
                 raise UserError(f"directory: {error}") from error
         return directory_of(status, node, is_voter=is_voter)
+
+    def _led_quorum(self) -> QuorumStatus | None:
+        """As `describe_quorum`; waits for a leader: one that has lost its vote a moment ago leaves
+        the others to elect the next.
+        """
+
+        def led() -> QuorumStatus | None:
+            status = self.describe_quorum()
+            if status is not None and not status.is_led:
+                raise ApiError(ErrorCode.NOT_CONTROLLER)
+            return status
+
+        try:
+            return self._cluster.again(led)
+        except ApiError as error:
+            raise refused("quorum", error.code, "No controller leads the quorum.") from error
 
     def unregister_broker(self, broker: int) -> None:
         """Forgets a broker that is down for good, and has no replicas any more. Raises
@@ -226,8 +242,6 @@ class QuorumAdmin(Asking):
 
 def directory_of(status: QuorumStatus, node: int, *, is_voter: bool) -> Uuid:
     """Raises `UserError` if there is none, there are several, or it is not known."""
-    if not status.is_led:
-        raise refused("quorum", ErrorCode.NOT_CONTROLLER, "No controller leads the quorum.")
     kind, those = ("voter", status.voters) if is_voter else ("observer", status.observers)
     found = [one for one in those if one.node == node]
     if not found:

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +11,7 @@ from ottla.base.files import FileSystem, join, read_file, replace_file
 from ottla.base.ids import Uuid, uuid_text
 from ottla.base.resource_kinds import ResourceKind
 from ottla.base.timestamps import Timestamps
-from ottla.broker.adoption.found_metadata import find_metadata
+from ottla.broker.adoption.found_metadata import find_metadata, nodes_beside
 from ottla.broker.adoption.handover import HandoverOptions
 from ottla.broker.adoption.recreation import finish, recreate
 from ottla.broker.broker import Broker
@@ -20,6 +21,7 @@ from ottla.codec.api_messages import encode_record
 from ottla.codec.schema import Message
 from ottla.config.security import STANDARD_AUTHORIZER
 from ottla.metadata.deciding.topics import NewTopic
+from ottla.metadata.image import MetadataImage
 from ottla.metadata.records import (
     AccessControlEntryRecord,
     ClientQuotaRecord,
@@ -28,6 +30,7 @@ from ottla.metadata.records import (
     ProducerIdsRecord,
     QuotaEntity,
     RegisterBrokerRecord,
+    RegisterControllerRecord,
     RemoveTopicRecord,
     TopicRecord,
     UserScramCredentialRecord,
@@ -189,6 +192,14 @@ def test_topics_of_other_brokers_are_not_made_here_and_ours_that_the_log_lacks_a
     wait(broker)
     assert broker.topics.get("t").partitions[0].log.log_start_offset == 0
     broker.close()
+
+
+def test_controllers_that_vote_no_more_are_not_beside_the_last_voter() -> None:
+    gone = RegisterControllerRecord(controller_id=2, incarnation_id=id_of(3))
+    image = MetadataImage(voters=frozenset({1}), controllers={2: gone})
+    assert nodes_beside(image, 1) == []
+    assert nodes_beside(replace(image, voters=frozenset()), 1) == [2], "they may vote"
+    assert nodes_beside(image, 2) == [1]
 
 
 def test_a_log_of_several_nodes_is_not_continued_until_it_is_recreated(

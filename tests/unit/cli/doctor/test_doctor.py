@@ -83,6 +83,22 @@ def test_a_node_of_a_quorum_that_makes_no_snapshots_is_named(tmp_path: Path) -> 
     assert "its newest snapshot is 4.0 h older" in complaint["what"]
 
 
+def test_a_broker_by_itself_with_the_log_of_a_cluster_is_told_what_it_cannot_do(
+    tmp_path: Path,
+) -> None:
+    path, properties = tmp_path / "node", tmp_path / "server.properties"
+    voters = "1@host1:9093:MkU3OEVBNTcwNTJENDM2QA,2@host2:9093:MkU3OEVBNTcwNTJENDM2QQ"
+    made = ["cluster", "format", str(path), "--cluster-id", "MkU3OEVBNTcwNTJENDM2Qg"]
+    result = CliRunner().invoke(cli, [*made, "--node-id", "1", "--initial-controllers", voters])
+    assert result.exit_code == 0, result.output
+    assert "metadata_refused" not in found(path), "it may be served as what it is"
+    properties.write_text("")
+    complaint = found(path, "--config", properties)["metadata_refused"]
+    assert "cannot be changed: The metadata log" in complaint["what"]
+    assert "is that of a cluster with other nodes (2)" in complaint["what"]
+    assert complaint["fix"] == f"stop the broker, and run ottla adopt {path}"
+
+
 def _stray(directory: Path) -> None:
     (directory / f"old-0.{'0' * 32}-stray").mkdir()
 
