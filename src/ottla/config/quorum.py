@@ -244,6 +244,9 @@ class QuorumConfig(ReplicationConfig):
             found.append(QuorumVoter(int(match[1]), _address(name, text, match[2], VOTER_EXAMPLE)))
         if len({one.id for one in found}) < len(found):
             raise _error(name, ",".join(self.controller_quorum_voters), "a node is named twice")
+        if len({one.address for one in found}) < len(found):
+            given = ",".join(self.controller_quorum_voters)
+            raise _error(name, given, "two nodes have one address; each has its own")
         return found
 
     @property

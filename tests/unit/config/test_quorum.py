@@ -82,6 +82,11 @@ def test_controllers_to_ask_first_are_addresses() -> None:
     assert config.bootstrap_controllers == [("a", 1), ("b", 2)]
 
 
+def test_voters_have_addresses_of_their_own() -> None:
+    with pytest.raises(SettingError, match="two nodes have one address; each has its own"):
+        _ = broker_config({**BOTH, "controller.quorum.voters": "1@a:1,2@a:1"}).voters
+
+
 def test_a_role_is_named_once() -> None:
     with pytest.raises(SettingError, match=r"process\.roles=broker,broker: a role is named twice"):
         broker_config({**BOTH, "process.roles": "broker,broker"})

@@ -18,6 +18,7 @@ from ottla.cli.serve.places import Departure, advertised_endpoint, brokers_sourc
 from ottla.cli.serve.recovery_progress import RecoveryProgress
 from ottla.cluster.place import Place
 from ottla.cluster.quorum.joining import QuorumBroker, Told
+from ottla.cluster.quorum.node_options import misplaced_voter
 from ottla.config.broker import BrokerConfig
 from ottla.config.listeners import (
     Listener,
@@ -63,6 +64,9 @@ class Quorate:
         self._announcement = Announcement(lambda: self._cluster.refusal)
         told = Told(lambda line: logger.warning("%s", line), self._failed, self._announcement.make)
         self._cluster = QuorumBroker(config, paths, OsFileSystem(), clock, told)
+        complaint = misplaced_voter(config, self._cluster.node_id)
+        if complaint is not None:
+            logger.warning("%s", complaint)
 
     def open_broker(
         self, values: Mapping[str, str], progress: RecoveryProgress, on_event: OnEvent

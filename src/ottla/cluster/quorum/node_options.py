@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
+from ottla.base.addresses import address_text
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import FileSystem
 from ottla.base.ids import ZERO_UUID, Uuid
@@ -13,7 +14,7 @@ from ottla.cluster.quorum.controller_lifecycle import ControllerOptions
 from ottla.config.broker import BrokerConfig
 from ottla.config.inter_broker_version import InterBrokerVersion
 from ottla.config.kafka_version import step_of
-from ottla.config.listeners import controller_protocol
+from ottla.config.listeners import controller_listeners, controller_protocol
 from ottla.config.setting import SettingError
 from ottla.metadata.levels import METADATA_LEVELS, SUPPORTED
 from ottla.quorum.options import QuorumOptions
@@ -74,6 +75,22 @@ def settings_voters(config: BrokerConfig, node_id: int) -> VoterSet:
     if voters and config.has_controller_role and not is_named:
         raise _error(VOTERS, given, f"node.id={node_id} is a controller; name it here too")
     return voters
+
+
+def misplaced_voter(config: BrokerConfig, node_id: int) -> str | None:
+    """What is to be said of a voter that the settings place at a port on which it does not listen:
+    by itself it leads, and in a larger quorum nobody reaches it.
+    """
+    places = [one.address for one in config.voters if one.id == node_id]
+    for place, listener in zip(places, controller_listeners(config), strict=False):
+        _, port = listener.address
+        if place[1] not in {port, (listener.advertised or listener.address)[1]}:
+            return (
+                f"{VOTERS} has node {node_id} at {address_text(*place)}, and {listener.name} "
+                f"listens on port {port}: other nodes do not reach this controller, unless "
+                "something passes on what comes to that port"
+            )
+    return None
 
 
 def _error(name: str, given: str, reason: str) -> SettingError:

@@ -20,6 +20,7 @@ from ottla.broker.startup.opening import BrokerOptions
 from ottla.cluster.place import Place
 from ottla.cluster.quorum.broker_lifecycle import BrokerState
 from ottla.cluster.quorum.joining import QuorumBroker, Told, is_leaving
+from ottla.cluster.quorum.node_options import misplaced_voter
 from ottla.config.broker import BrokerConfig, broker_config
 from ottla.metadata.brokers import BrokerRegistration, Endpoint
 from ottla.metadata.deciding.features import feature_records, new_features
@@ -214,6 +215,27 @@ def test_settings_that_do_not_fit_are_refused_in_one_line(
     with pytest.raises(UserError, match=line) as refused:
         Node(formatted("/d"), settings(**changed), Controllers())
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("voter", "advertised", "is_named"),
+    [
+        ("7@h:9093", "", False),
+        ("7@h:9193", "CONTROLLER://h:9193", False),
+        ("7@h:9193", "", True),
+    ],
+)
+def test_a_voter_that_does_not_listen_where_the_others_look_is_named(
+    voter: str, advertised: str, is_named: bool
+) -> None:
+    config = settings(
+        controller_quorum_voters=voter,
+        listeners="PLAINTEXT://h:9092,CONTROLLER://h:9093",
+        **({"advertised_listeners": advertised} if advertised else {}),
+    )
+    complaint = misplaced_voter(config, ME) or ""
+    assert bool(complaint) == is_named
+    assert ("has node 7 at h:9193, and CONTROLLER listens on port 9093" in complaint) == is_named
 
 
 def test_a_directory_that_is_not_formatted_is_refused() -> None:
