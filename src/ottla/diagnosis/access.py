@@ -51,7 +51,10 @@ def _who(
 ) -> tuple[str, bool]:
     own = config.of_listener(listener.name)
     if listener.has_login:
-        return f"clients that log in: {', '.join(_logins(listener, own, image, has_secrets))}", False
+        return (
+            f"clients that log in: {', '.join(_logins(listener, own, image, has_secrets))}",
+            False,
+        )
     if listener.has_tls and own.ssl_client_auth == "required":
         return "clients with a certificate signed by an authority in ssl.truststore.location", False
     return "everyone who can reach it, as User:ANONYMOUS", True
