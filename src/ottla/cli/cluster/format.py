@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import os
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
@@ -41,7 +42,14 @@ _LISTENER = lazy_pattern(r"([A-Za-z0-9_]+)://(.+)")
 )
 @click.argument("paths", metavar="[DIR]...", nargs=-1, type=click.Path(file_okay=False))
 @broker_config_option
-@click.option("--cluster-id", "-t", metavar="ID", required=True, help="The id of the cluster.")
+@click.option(
+    "--cluster-id",
+    "-t",
+    metavar="ID",
+    required=True,
+    envvar="CLUSTER_ID",
+    help="The id of the cluster; also CLUSTER_ID in the environment.",
+)
 @click.option("--node-id", type=click.IntRange(min=0), help="The id of the node, its node.id.")
 @click.option("--standalone", is_flag=True, help="The node is the first and only controller.")
 @click.option(
@@ -79,6 +87,7 @@ def format_command(
     """Prepare the directories of a new node of a KRaft cluster, as kafka-storage format does.
 
     Each gets the ids of cluster and node. Without DIR they are log.dirs of the --config file.
+    Settings may also be in the environment, as for ottla serve: KAFKA_NODE_ID is node.id.
     """
     from ottla.base.files import OsFileSystem
     from ottla.broker.metadata.formatting import (
@@ -87,10 +96,12 @@ def format_command(
         parse_initial_controllers,
     )
     from ottla.config.broker import broker_config
+    from ottla.cli.serve.environment import settings_in
     from ottla.runtime.opening import new_id
 
-    config = broker_config(given_settings(config_file, ()))
-    _check_choice(given, config if config_file else None)
+    settings = {**given_settings(config_file, ()), **settings_in(os.environ)}
+    config = broker_config(settings)
+    _check_choice(given, config if settings else None)
     listener = _listener(given["listener"], config)
     initial = given["initial_controllers"]
     node_id = _node_id(given["node_id"], config)
@@ -154,9 +165,9 @@ def _directories(paths: Sequence[str], config: "BrokerConfig") -> Sequence[str]:
 def _node_id(given: int | None, config: "BrokerConfig") -> int:
     wanted = config.wanted_node_id
     if given is None and wanted is None:
-        raise UserError("name the node: --node-id N, or a --config file with node.id")
+        raise UserError("name the node: --node-id N, or node.id in the settings")
     if None not in (given, wanted) and given != wanted:
-        raise UserError(f"--node-id {given}: the --config file has node.id={wanted}")
+        raise UserError(f"--node-id {given}: the settings have node.id={wanted}")
     node_id = wanted if given is None else given
     assert node_id is not None
     return node_id
@@ -211,8 +222,6 @@ def _feature(text: str) -> tuple[str, int]:
 
 def _credential(text: str) -> "VersionedRecord":
     """Kafka's counterpart: `ScramParser`."""
-    import os
-
     from ottla.base.scram import (
         MAX_ITERATIONS,
         MIN_ITERATIONS,

@@ -19,8 +19,9 @@ CLUSTER = "AAECAwQFBgcICQoLDA0ODw"
 ALICE = "SCRAM-SHA-512=[name=alice,password=${env:ALICE},iterations=5000]"
 
 
-def run(*arguments: object) -> Result:
-    return CliRunner(env={"ALICE": "her secret"}).invoke(
+def run(*arguments: object, **more: str) -> Result:
+    """`more` is in the environment."""
+    return CliRunner(env={"ALICE": "her secret", **more}).invoke(
         cluster_group, [*map(str, arguments)], catch_exceptions=False
     )
 
@@ -65,6 +66,23 @@ def test_a_file_of_settings_names_directories_node_and_listener(tmp_path: Path) 
     assert voter.endpoints == (Endpoint("CTL", "host-3", 9093),)
     again = run("format", "-c", config, "-t", CLUSTER, "--standalone", "--ignore-formatted")
     assert "was formatted before" in again.output
+
+
+def test_settings_of_a_container_are_in_the_environment(tmp_path: Path) -> None:
+    container = {
+        "CLUSTER_ID": CLUSTER,
+        "KAFKA_NODE_ID": "3",
+        "KAFKA_PROCESS_ROLES": "controller",
+        "KAFKA_LISTENERS": "CONTROLLER://:9093",
+        "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+        "KAFKA_CONTROLLER_QUORUM_VOTERS": "3@host-3:9093,4@host-4:9093",
+        "KAFKA_LOG_DIRS": str(tmp_path / "d"),
+    }
+    result = run("format", **container)
+    assert result.exit_code == 0, result.output
+    properties = properties_of(OsFileSystem(), str(tmp_path / "d"))
+    assert properties is not None
+    assert (properties.cluster_id, properties.node_id) == (CLUSTER, 3)
 
 
 def test_an_id_is_one_that_an_id_can_be() -> None:
