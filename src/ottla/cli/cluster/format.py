@@ -95,8 +95,8 @@ def format_command(
         format_directories,
         parse_initial_controllers,
     )
-    from ottla.config.broker import broker_config
     from ottla.cli.serve.environment import settings_in
+    from ottla.config.broker import broker_config
     from ottla.runtime.opening import new_id
 
     settings = {**given_settings(config_file, ()), **settings_in(os.environ)}
