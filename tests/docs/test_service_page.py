@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from ottla.cli.environment import settings_in
 from ottla.cli.serve.control import status_command
-from ottla.cli.serve.environment import settings_in
 from ottla.cli.serve.serve_command import serve_command
 
 ROOT = Path(__file__).parents[2]

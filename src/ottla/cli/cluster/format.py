@@ -95,7 +95,7 @@ def format_command(
         format_directories,
         parse_initial_controllers,
     )
-    from ottla.cli.serve.environment import settings_in
+    from ottla.cli.environment import settings_in
     from ottla.config.broker import broker_config
     from ottla.runtime.opening import new_id
 

@@ -193,7 +193,7 @@ def serve_settings(
     config_file: Path | None, listen: tuple[str, ...], settings: tuple[str, ...]
 ) -> dict[str, str]:
     """Merges settings: the environment overrides the file, and the command line overrides both."""
-    from ottla.cli.serve.environment import settings_in
+    from ottla.cli.environment import settings_in
 
     values = {**given_settings(config_file, ()), **settings_in(os.environ)}
     values.update(given_settings(None, settings))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.cli.serve.environment import setting_name, settings_in
+from ottla.cli.environment import setting_name, settings_in
 from ottla.cli.serve.serve_command import listener_settings
 from ottla.config.broker import broker_config
 from ottla.config.listeners import client_listeners
