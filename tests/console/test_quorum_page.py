@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import ottla
+from ottla.base.addresses import parse_address
 from tests.console.asking import Browser, console_over
 from tests.support.grounds import QUORUM
 from tests.support.patience import wait_until
@@ -78,8 +79,25 @@ def _takes_a_vote_and_gives_it_back(browser: Browser, node: int, running: Runnin
     confirmed(browser, f"/cluster/remove-controller?node={node}")
     wait_until(lambda: roles(browser).get(node) == "observer", "it still votes")
     address = running.controllers[node - 1]
+    _refuses_the_address_of_another(browser, node, running)
     confirmed(browser, f"/cluster/add-controller?node={node}&at={address[0]}:{address[1]}")
     wait_until(lambda: roles(browser).get(node) == "voter", "it does not vote")
+
+
+def _refuses_the_address_of_another(browser: Browser, node: int, running: RunningCluster) -> None:
+    mend = f": name the address of node {node}'s own listener for controllers"
+    others = {1, 2, 3} - {node}
+    with browser.console.place.admin() as admin:
+        for place, problem in (
+            *((running.controllers[one - 1], f"the voter {one} listens there") for one in others),
+            *(
+                (("localhost", running.controllers[one - 1][1]), f"node {one} answers there")
+                for one in others
+            ),
+            (parse_address(running.brokers[node].address), "a broker's listener answers there"),
+        ):
+            with pytest.raises(ottla.UserError, match=f"{problem}.*{mend}"):
+                admin.add_raft_voter(node, "CONTROLLER", *place)
 
 
 def _tells_why_another_leads(browser: Browser, leader: int, running: RunningCluster) -> None:

@@ -197,7 +197,7 @@ class ReplicaState(NamedTuple):
 class QuorumAnswer(NamedTuple):
     """`nodes` are where the voters are; also who does not lead tells that. Left to the caller of
     the machine are `election_reason`, why the leader has stood for election, and `message`, what
-    another knows of a leader.
+    another, `node_id`, knows of a leader.
     """
 
     error: ErrorCode
@@ -208,6 +208,7 @@ class QuorumAnswer(NamedTuple):
     nodes: tuple[Voter, ...] = ()
     election_reason: str = ""
     message: str = ""
+    node_id: int = -1
 
 
 class VersionsAnswer(NamedTuple):

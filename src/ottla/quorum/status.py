@@ -2,10 +2,11 @@
 
 from typing import Final
 
+from ottla.base.error_codes import ErrorCode
 from ottla.base.timestamps import Timestamps
 from ottla.base.values import dataclass
 from ottla.quorum.machine import Quorum
-from ottla.quorum.messages import EndQuorumEpoch
+from ottla.quorum.messages import EndQuorumEpoch, QuorumAnswer
 from ottla.quorum.roles import Candidate, Follower, Leader, Prospective, Resigned, Role, Unattached
 
 NOBODY: Final = -1
@@ -80,7 +81,13 @@ class ElectionNotes:
         elif isinstance(role, Prospective | Candidate) and self._began_ms is None:
             self.reason, self._began_ms = self._why(before), at.monotonic_ms
 
-    def words(self, quorum: Quorum, at: Timestamps) -> str:
+    def added_to(self, answer: QuorumAnswer, quorum: Quorum, at: Timestamps) -> QuorumAnswer:
+        """What is left to the caller of the machine."""
+        if answer.error is ErrorCode.NONE:
+            return answer._replace(election_reason=self.reason)
+        return answer._replace(message=self._words(quorum, at), node_id=quorum.node.own_id)
+
+    def _words(self, quorum: Quorum, at: Timestamps) -> str:
         """What a node that does not lead says of who does, for people. A follower that was not
         elected takes up its last leader again, whom it may not hear.
         """

@@ -1,7 +1,6 @@
 """`ottla cluster status --controllers`: the quorum of a KRaft cluster."""
 
 import sys
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
@@ -23,17 +22,12 @@ COLUMNS = ("#node", "role", "address", "directory", "#end offset", "#lag", "#beh
 
 def show_controllers(target: Target, output: Output) -> None:
     """Prints it; exits with 1 if a voter does not fetch. Raises `UserError`."""
-    from ottla.client.administration.quorum_status import PATIENCE_S, quorum_status
-    from ottla.client.connecting.cluster import SocketTransport
+    from ottla.client.administration.quorum_status import quick_transport, quorum_status
 
     addresses = target.broker_addresses()
     if not addresses:
         raise UserError("--controllers asks controllers: name one as HOST:PORT")
-    settings = target.client_settings()
-    timeout_s = min(settings.request_timeout_s, PATIENCE_S)
-    status = quorum_status(
-        addresses, SocketTransport(replace(settings, request_timeout_s=timeout_s))
-    )
+    status = quorum_status(addresses, quick_transport(target.client_settings()))
     print_quorum(status, output)
     if status.silent:
         sys.exit(EXIT_COMPLAINTS)

@@ -14,6 +14,7 @@ from ottla.base.errors import ApiError, UserError
 from ottla.base.ids import Uuid, parse_uuid, uuid_text
 from ottla.base.values import dataclass
 from ottla.client.administration.asking import TIMEOUT_MS, Asking, check_all, refused
+from ottla.client.administration.controller_places import check_place
 from ottla.client.administration.quorum_status import (
     QuorumStatus,
     leader_or_words,
@@ -24,6 +25,7 @@ from ottla.codec.schema import Message
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.describe_cluster import DescribeClusterRequest
 from ottla.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from ottla.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from ottla.protocol.messages.unregister_controller import UnregisterControllerRequest
@@ -99,18 +101,22 @@ class QuorumAdmin(Asking):
     ) -> None:
         """Makes a controller that follows the metadata log a voter, at the address of its
         listener for controllers; without `directory` its id is looked up among the observers.
-        Raises `UserError` for a node that does not follow, and `RefusedError`.
+        Raises `UserError` for a node that does not follow or is elsewhere, and `RefusedError`.
 
         >>> admin.add_raft_voter(4, "CONTROLLER", "localhost", 9093)
         Traceback (most recent call last):
         ...
         ottla.base.errors.UserError: the brokers belong to no KRaft cluster: nothing votes there
         """
+        status = self._led_quorum()
+        directory_id = _directory(status, node, directory, is_voter=False)
+        cluster_id = self._cluster.ask_any(lambda one: one.ask(DescribeClusterRequest())).cluster_id
+        check_place(node, (host, port), status, cluster_id, self._cluster.settings)
         request = AddRaftVoterRequest(
             cluster_id=None,
             timeout_ms=TIMEOUT_MS,
             voter_id=node,
-            voter_directory_id=self._directory(node, directory, is_voter=False),
+            voter_directory_id=directory_id,
             listeners=[Listener(name=listener, host=host, port=port)],
         )
         self._ask_quorum(f"voter {node}", request)
@@ -127,24 +133,13 @@ class QuorumAdmin(Asking):
         request = RemoveRaftVoterRequest(
             cluster_id=None,
             voter_id=node,
-            voter_directory_id=self._directory(node, directory, is_voter=True),
+            voter_directory_id=_directory(self._led_quorum(), node, directory, is_voter=True),
         )
         self._ask_quorum(f"voter {node}", request)
 
-    def _directory(self, node: int, given: str | None, *, is_voter: bool) -> Uuid:
-        status = self._led_quorum()
-        if status is None:
-            raise UserError("the brokers belong to no KRaft cluster: nothing votes there")
-        if given is not None:
-            try:
-                return parse_uuid(given)
-            except ValueError as error:
-                raise UserError(f"directory: {error}") from error
-        return directory_of(status, node, is_voter=is_voter)
-
-    def _led_quorum(self) -> QuorumStatus | None:
+    def _led_quorum(self) -> QuorumStatus:
         """As `describe_quorum`; waits for a leader: one that has lost its vote a moment ago leaves
-        the others to elect the next.
+        the others to elect the next. Raises `UserError` where there is no quorum.
         """
 
         def led() -> QuorumStatus | None:
@@ -154,9 +149,12 @@ class QuorumAdmin(Asking):
             return status
 
         try:
-            return self._cluster.again(led)
+            found = self._cluster.again(led)
         except ApiError as error:
             raise refused("quorum", error.code, "No controller leads the quorum.") from error
+        if found is None:
+            raise UserError("the brokers belong to no KRaft cluster: nothing votes there")
+        return found
 
     def unregister_broker(self, broker: int) -> None:
         """Forgets a broker that is down for good, and has no replicas any more. Raises
@@ -238,6 +236,15 @@ class QuorumAdmin(Asking):
         if answer.error_code:
             raise refused(what, answer.error_code, answer.error_message)
         return answer
+
+
+def _directory(status: QuorumStatus, node: int, given: str | None, *, is_voter: bool) -> Uuid:
+    if given is None:
+        return directory_of(status, node, is_voter=is_voter)
+    try:
+        return parse_uuid(given)
+    except ValueError as error:
+        raise UserError(f"directory: {error}") from error
 
 
 def directory_of(status: QuorumStatus, node: int, *, is_voter: bool) -> Uuid:

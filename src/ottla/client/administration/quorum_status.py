@@ -112,8 +112,11 @@ class QuorumStatus:
 
 
 class Unled(NamedTuple):
-    """Who does not lead says so: in `text`, and with the voters that it knows."""
+    """Who does not lead says so: in `text`, and with the voters that it knows. One of Kafka's does
+    not say who it is.
+    """
 
+    node: int | None
     text: str
     voters: Mapping[Address, int]
 
@@ -208,9 +211,13 @@ def no_leader(said: str) -> RefusalError:
 
 def words_of_voters(voters: Iterable[Address], settings: ClientSettings) -> str:
     """Asks voters, and returns what they say of who leads; raises `RefusalError`."""
+    return words_text([*_words_of(voters, quick_transport(settings))])
+
+
+def quick_transport(settings: ClientSettings) -> Transport:
+    """For nodes of which any may not answer."""
     timeout_s = min(settings.request_timeout_s, PATIENCE_S)
-    transport = SocketTransport(replace(settings, request_timeout_s=timeout_s))
-    return words_text([*_words_of(voters, transport)])
+    return SocketTransport(replace(settings, request_timeout_s=timeout_s))
 
 
 def words_text(words: Iterable[Word]) -> str:
@@ -250,18 +257,20 @@ def leader_or_words(connection: Any) -> QuorumStatus | Unled:
     """
     topic = DescribedTopic(topic_name=METADATA_TOPIC, partitions=[DescribedPartition()])
     answer = connection.ask(DescribeQuorumRequest(topics=[topic]))
-    code, text = answer.error_code, ""
+    code, text, node = answer.error_code, "", NOBODY
     if not code:
         ((partition,),) = ([*one.partitions] for one in answer.topics)
         if not partition.error_code:
             return _status(partition, answer.nodes)
         code, text = partition.error_code, partition.error_message or ""
+        node = partition.node_id
     error = ErrorCode(code)
     if error not in (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_CONTROLLER):
         raise ApiError(error)
     places = {(x.host, x.port): one.node_id for one in answer.nodes for x in one.listeners[:1]}
-    # Kafka's nodes only repeat what the code means (`ElectionNotes.words`).
-    return Unled(text if text.startswith("node ") else "", places)
+    if node == NOBODY:  # Kafka's nodes only repeat what the code means.
+        return Unled(None, "", places)
+    return Unled(node, text, places)
 
 
 def _status(partition: QuorumPartition, nodes: Sequence[Any]) -> QuorumStatus:

@@ -461,10 +461,8 @@ class QuorumThread(Generic[ControllerT]):
 
     def _reply(self, asker: Any, response: Response) -> None:
         self._askers.discard(asker)
-        if isinstance(response, QuorumAnswer) and response.error is ErrorCode.NONE:
-            response = response._replace(election_reason=self._notes.reason)
-        elif isinstance(response, QuorumAnswer):
-            response = response._replace(message=self._notes.words(self._quorum, self._now()))
+        if isinstance(response, QuorumAnswer):
+            response = self._notes.added_to(response, self._quorum, self._now())
         guarded(asker.answered, response)
 
     def _reply_snapshot(self, effect: ReplySnapshot) -> None:

@@ -2,7 +2,8 @@
 (KIP-595).
 
 Version 1 adds times (KIP-836), 2 messages of errors, directories, and the listeners of nodes
-(KIP-853). The tagged field is Ottla's own: why the leader has stood for election.
+(KIP-853). The tagged fields are Ottla's own: why the leader has stood for election, and who
+has answered that does not lead.
 """
 
 from ottla.base.ids import Uuid
@@ -44,6 +45,8 @@ class QuorumPartition(Struct):
     current_voters: list[ReplicaState] = array(ReplicaState, "0+")
     observers: list[ReplicaState] = array(ReplicaState, "0+")
     election_reason: str = string("0+", default="", tag=OWN_TAG, ignorable=True)
+    node_id: int = int32("0+", default=-1, tag=OWN_TAG + 1, ignorable=True)
+    """Who has answered, if it does not lead."""
 
 
 class QuorumTopic(Struct):

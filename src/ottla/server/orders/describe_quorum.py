@@ -54,6 +54,7 @@ def response_of(answer: QuorumAnswer) -> DescribeQuorumResponse:
     partition = QuorumPartition(
         error_code=answer.error,
         error_message=answer.message or answer.error.description,
+        node_id=answer.node_id,
         high_watermark=0,
     )
     if answer.error is ErrorCode.NONE:
