@@ -17,7 +17,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -92,6 +92,9 @@ HOW_TO_NAME = (
 )
 
 
+HASTE_S: Final = 5.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
     """What a command works on: either `directories` or `addresses`."""
@@ -109,6 +112,8 @@ class Target:
     """Where the segments are that the directories no longer have."""
     origin: str = ""
     """What names the target if no argument does, such as "of OTTLA_TARGET"."""
+    setup_timeout_s: float | None = None
+    """Within which a broker must answer a new connection."""
 
     @property
     def is_directory(self) -> bool:
@@ -136,7 +141,13 @@ class Target:
         """Raises `UserError` for a setting that no client has."""
         from ottla.client.connecting.settings import admin_settings
 
-        return admin_settings(self.settings)
+        return replace(admin_settings(self.settings), setup_timeout_s=self.setup_timeout_s)
+
+    def in_haste(self) -> "Target":
+        """For commands that say what is wrong: a broker that stands still accepts connections, and
+        would hold them up for the whole of request.timeout.ms.
+        """
+        return replace(self, setup_timeout_s=HASTE_S)
 
     @contextmanager
     def admin(self, *, may_create: bool = False) -> "Iterator[Admin]":

@@ -73,6 +73,8 @@ class ClientSettings:
 
     client_id: str = CLIENT_ID
     request_timeout_s: float = 30.0
+    setup_timeout_s: float | None = None
+    """A shorter time within which a broker must answer a new connection."""
     first_pause_s: float = 0.1
     last_pause_s: float = 0.5
     patience_s: float = 4.5
@@ -116,12 +118,15 @@ class SocketTransport:
         from ottla.client.connecting.socket_connection import SocketConnection
 
         settings = self.settings
-        return SocketConnection(
+        timeout_s = settings.request_timeout_s
+        connection = SocketConnection(
             *address,
-            timeout_s=settings.request_timeout_s,
+            timeout_s=min(timeout_s, settings.setup_timeout_s or timeout_s),
             client_id=settings.client_id,
             security=settings.security,
         )
+        connection.wait_up_to(timeout_s)
+        return connection
 
     def close(self) -> None:
         """Connections share nothing."""

@@ -105,6 +105,11 @@ class SocketConnection(Closing):
                 self.close()
                 raise
 
+    def wait_up_to(self, timeout_s: float) -> None:
+        """Has each response from now on come within that time."""
+        self._timeout_s = timeout_s
+        self._socket.settimeout(timeout_s)
+
     def close(self) -> None:
         # Otherwise a thread that waits for a response would continue to wait.
         with suppress(OSError):

@@ -1,0 +1,18 @@
+"""A broker that stands still: its system accepts connections, and nothing is answered."""
+
+import socket
+from contextlib import closing
+
+import pytest
+
+from ottla.base.errors import UnreachableError
+from ottla.client.connecting.cluster import ClientSettings, SocketTransport
+
+
+def test_a_new_connection_is_given_up_before_a_response_would_be() -> None:
+    transport = SocketTransport(ClientSettings(request_timeout_s=3600, setup_timeout_s=0.02))
+    with (
+        closing(socket.create_server(("127.0.0.1", 0))) as server,
+        pytest.raises(UnreachableError, match="timed out"),
+    ):
+        transport.connect(server.getsockname())
