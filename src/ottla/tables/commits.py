@@ -6,10 +6,9 @@ their rows part of the table, with the ranges of the log that they are of. A cra
 leaves the table unchanged; after it the ranges are loaded, and no load reads them again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from ottla.base.partitions import OffsetRange
 from ottla.schema_registry.registry import RegistryLogin
 from ottla.tables.entries import (
     Action,
@@ -21,13 +20,14 @@ from ottla.tables.entries import (
     of_role,
 )
 from ottla.tables.files.data_files import DataFiles
+from ottla.tables.files.read_again import ReadAgain
 from ottla.tables.formats.transaction_log import CommitTakenError
 from ottla.tables.layout import TableLayout
 from ottla.tables.ledger.ledger import TableState
 from ottla.tables.table import Table
 from ottla.tables.upserts.upserting import merge_changes, remove_changes
 from ottla.tables.writing.change_rows import ChangeMaker, Deletes
-from ottla.tables.writing.copied_rows import WrittenOffsets, copy_others, touched_files
+from ottla.tables.writing.copied_rows import copy_others, touched_files
 from ottla.tables.writing.record_writer import OnError, RecordWriter
 from ottla.tables.writing.transaction import ReadRanges, Transaction, WriteOptions
 from ottla.tables.writing.widening import widen_files
@@ -90,22 +90,26 @@ def commit(transaction: Transaction, files: Sequence[DataFile], read: ReadRanges
     A rerun replaces the table's rows of its ranges; in a table of the latest rows, changes are
     merged with the table's rows. Raises `CommitTakenError` if another writer was first.
     """
-    again: Mapping[int, OffsetRange] = {}
+    again = ReadAgain()
     if transaction.action is Action.RERUN:
         # A rerun does not state the partitions that it did not read.
         read = replace(read, partitions=tuple(one for one in read.partitions if not one.is_empty))
-        again = {one.partition: one.offsets for one in read.partitions}
+        again = ReadAgain(
+            ranges={one.partition: one.offsets for one in read.partitions},
+            written=tuple(files) if read.keeps_unread else None,
+        )
     if not transaction.layout.is_latest:
         return _commit_rows(transaction, files, read, again)
-    if not files and not again:
+    if not files and not again.ranges:
         return transaction.publish((), read=read, merged=MergeCounts(upserted=0, superseded=0))
     try:
         merged = merge_changes(transaction, files, again)
         aside = _quarantined(transaction, again)
+        copies = copy_others(transaction, aside, again)
         return replace(transaction, change_data=merged.change_data).publish(
-            (*merged.files, *copy_others(transaction, aside, again)),
+            (*merged.files, *copies),
             (*merged.replaced, *aside),
-            read,
+            _stated(transaction, read, copies),
             merged.counts,
         )
     finally:
@@ -113,43 +117,43 @@ def commit(transaction: Transaction, files: Sequence[DataFile], read: ReadRanges
         remove_changes(transaction)
 
 
-def _with_copies(
-    read: LoadedPartition, copies: Sequence[DataFile], opened: DataFiles
-) -> LoadedPartition:
+def _stated(transaction: Transaction, read: ReadRanges, copies: Sequence[DataFile]) -> ReadRanges:
     """With the counts of what was copied at other offsets, and at those that were read."""
+    files = transaction.table.files
+    return replace(read, partitions=tuple(_counted(files, one, copies) for one in read.partitions))
+
+
+def _counted(
+    files: DataFiles, read: LoadedPartition, copies: Sequence[DataFile]
+) -> LoadedPartition:
     own = [one for one in copies if one.partition == read.partition]
-    inside = {
-        role: opened.counts_in(of_role(own, role), [read.offsets])[0][0]
+    row_count, quarantined_count = (
+        files.counts_in(of_role(own, role), [read.offsets])[0][0]
         for role in (FileRole.ROWS, FileRole.QUARANTINE)
-    }
-    copied_count = sum(one.row_count for one in own) - sum(inside.values())
+    )
     return replace(
         read,
-        row_count=read.row_count + inside[FileRole.ROWS],
-        quarantined_count=read.quarantined_count + inside[FileRole.QUARANTINE],
-        copied_count=copied_count,
+        row_count=read.row_count + row_count,
+        quarantined_count=read.quarantined_count + quarantined_count,
+        copied_count=sum(one.row_count for one in own) - row_count - quarantined_count,
     )
 
 
-def _quarantined(
-    transaction: Transaction, again: Mapping[int, OffsetRange]
-) -> tuple[DataFile, ...]:
+def _quarantined(transaction: Transaction, again: ReadAgain) -> tuple[DataFile, ...]:
     """The quarantined files that a rerun replaces."""
-    files = transaction.table.current_files() if again else []
-    return touched_files([one for one in files if one.role is FileRole.QUARANTINE], again)
+    files = transaction.table.current_files() if again.ranges else []
+    return touched_files([one for one in files if one.role is FileRole.QUARANTINE], again.ranges)
 
 
 def _commit_rows(
     transaction: Transaction,
     files: Sequence[DataFile],
     read: ReadRanges,
-    again: Mapping[int, OffsetRange],
+    again: ReadAgain,
 ) -> LedgerEntry:
-    there = transaction.table.current_files() if again else []
+    there = transaction.table.current_files() if again.ranges else []
     # What was forgotten stays so.
-    replaced = touched_files([one for one in there if one.role is not FileRole.FORGOTTEN], again)
-    opened = transaction.table.files
-    written = WrittenOffsets(opened, files, again) if read.keeps_unread else None
-    copies = copy_others(transaction, replaced, again, written)
-    stated = tuple(_with_copies(one, copies, opened) for one in read.partitions)
-    return transaction.publish((*files, *copies), replaced, replace(read, partitions=stated))
+    others = [one for one in there if one.role is not FileRole.FORGOTTEN]
+    replaced = touched_files(others, again.ranges)
+    copies = copy_others(transaction, replaced, again)
+    return transaction.publish((*files, *copies), replaced, _stated(transaction, read, copies))

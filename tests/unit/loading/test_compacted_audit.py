@@ -15,6 +15,7 @@ from ottla.loading.job import LoadOptions, LoadRoute
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.sources.opening import open_log, topic_options
+from ottla.tables.columns.identity import Upsert
 from ottla.tables.layout import LayoutOptions
 from ottla.tables.table import Table
 from ottla.tables.values.decoder import Decoding, ValueFormat
@@ -28,7 +29,8 @@ COMPACTED = {"cleanup.policy": "compact", "segment.bytes": 300, "min.cleanable.d
 class People:
     """Two loads of records with few keys, some of which cannot be decoded."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, upsert: Upsert | None = None) -> None:
+        self._upsert = upsert
         self.log, self.table = str(path / "log"), str(path / "table")
         with ottla.open(self.log) as log:
             log.create_topic("t", config=COMPACTED)
@@ -41,7 +43,7 @@ class People:
                 value = b"{" if number % 5 == 4 else b'{"n": %d}' % number
                 log.append("t", value, key=b"k%d" % (number % 7))
         decoding = Decoding(format=ValueFormat.JSON, schema="n bigint")
-        layout = LayoutOptions(decoding=decoding)
+        layout = LayoutOptions(decoding=decoding, upsert=self._upsert)
         options = LoadOptions(layout=layout, on_error=OnError.QUARANTINE)
         place = LoadRoute(source=self.log, topic="t", into=self.table)
         load(load_job(place, LocalEngine(1), options=options))
@@ -68,6 +70,23 @@ def test_a_table_has_every_record_that_compaction_left(tmp_path: Path) -> None:
     people.load(24, 25)
     people.compact()
     assert people.audited().is_equal
+
+
+@pytest.mark.parametrize(
+    "upsert",
+    [Upsert(), Upsert(key=("value.n",)), Upsert(key=("value.n",), version="value.n")],
+)
+def test_a_table_of_keys_has_what_the_records_that_are_left_make_of_it(
+    tmp_path: Path, upsert: Upsert
+) -> None:
+    people = People(tmp_path, upsert)
+    assert people.audited().is_equal
+    people.compact()
+    assert people.audited().differences == []
+    assert not people.audited(is_compacted=False).is_equal
+    last = deltalake.DeltaTable(people.table).to_pyarrow_table()["offset"].to_numpy().max()
+    deltalake.DeltaTable(people.table).delete(f"offset = {last}")
+    assert any("has no row for key" in one.text for one in people.audited().differences)
 
 
 @pytest.mark.parametrize("where", ["offset = 20", "offset >= 12", "true"])

@@ -36,15 +36,17 @@ class Killed(BaseException):
 
 
 class Orders:
-    def __init__(self, path: Path, *, is_latest: bool = False) -> None:
+    def __init__(
+        self, path: Path, *, is_latest: bool = False, upsert: Upsert | None = None
+    ) -> None:
         self.log, self.table = str(path / "log"), str(path / "table")
-        self._is_latest = is_latest
+        self._upsert = Upsert() if is_latest else upsert
         with ottla.open(self.log) as log:
             log.create_topic("orders", partitions=2)
 
     def job(self, schema: str, on_error: OnError = OnError.QUARANTINE) -> LoadJob:
         decoding = Decoding(format=ValueFormat.JSON, schema=schema)
-        layout = LayoutOptions(decoding=decoding, upsert=Upsert() if self._is_latest else None)
+        layout = LayoutOptions(decoding=decoding, upsert=self._upsert)
         options = LoadOptions(layout=layout, on_error=on_error)
         return load_job(LoadRoute(self.log, "orders", self.table), LocalEngine(), options=options)
 
@@ -197,6 +199,25 @@ def test_what_compaction_has_removed_stays_as_it_is(tmp_path: Path) -> None:
     report = audit_compacted(Table(orders.table), log, "orders")
     assert report.differences == []
     assert report.rows_only_here == len(rows) + len(aside) - len(left)
+
+
+@pytest.mark.parametrize("upsert", [Upsert(), Upsert(is_history=True)])
+def test_rows_of_keys_stay_whose_records_compaction_has_removed(
+    tmp_path: Path, upsert: Upsert
+) -> None:
+    orders = Orders(tmp_path, upsert=upsert)
+    config = {"cleanup.policy": "compact", "segment.bytes": 200, "min.cleanable.dirty.ratio": 0.0}
+    with ottla.open(orders.log) as log:
+        log.alter_topic("orders", config)
+    # The last record of each key cannot be decoded: those before it leave the log.
+    for value in (b"{", b'{"id": 1}', WIDE, b'{"id": 2}', b"{"):
+        orders.load(value, value)
+    orders.load(b'{"id": 5}', b'{"id": 6}', b'{"id": 7}', b"[", b"[", b"[")
+    rows, aside = orders.rows(), orders.aside()
+    with ottla.open(orders.log) as log:
+        log.compact("orders")
+    assert redrive(orders.job("id bigint"))
+    assert (orders.rows(), orders.aside()) == (rows, aside)
 
 
 def test_a_late_record_of_the_quarantine_alone_is_not_merged(tmp_path: Path) -> None:

@@ -44,8 +44,8 @@ DIFFERENCES_SHOWN = 20
 @click.option(
     "--compacted",
     is_flag=True,
-    help="The topic was compacted since it was loaded: the table, with a row for each record, must "
-    "have every record that is left. Compares every row.",
+    help="The topic was compacted since it was loaded: the table must have every record that is "
+    "left, and may have rows of others, which are not compared. Compares every row otherwise.",
 )
 @click.option("--seed", default=0, show_default=True, help="Seed for choosing the sample of files.")
 @click.option(

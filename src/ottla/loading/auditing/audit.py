@@ -69,7 +69,8 @@ def audit_compacted(
     table: Table, log: LogSource, topic: str, *, login: RegistryLogin | None = None
 ) -> AuditReport:
     """As `audit` of all files, of a log that was compacted since it was loaded: the table must have
-    every record that is left, and may have others.
+    every record that is left, or in a table with the latest row of each key what they make of it,
+    and may have rows of others.
     """
     return Audit(table, log, topic, login, is_compacted=True).run(None)
 
@@ -179,7 +180,14 @@ class Audit:
         audits: dict[int, StateAudit] = {}
         for offered_there in scopes.values():
             kind = StateAudit if order.history is None else HistoryAudit
-            one = kind(self._table, self._log, self._topic, offered_there, self._login)
+            one = kind(
+                self._table,
+                self._log,
+                self._topic,
+                offered_there,
+                self._login,
+                is_compacted=self._is_compacted,
+            )
             audits |= dict.fromkeys(offered_there, one)
             some = {number: pieces.get(number, []) for number in offered_there}
             there = [piece for each in some.values() for piece in each]

@@ -36,7 +36,10 @@ from ottla.tables import (
 )
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
+
+    Offsets = np.ndarray[Any, Any]
 
 _COLUMNS = ("key", "value", "offset", "timestamp_ms", "timestamp_type", "headers")
 
@@ -79,11 +82,15 @@ class StateAudit:
     topic: str
     offered: Mapping[int, LogPartition]
     login: RegistryLogin | None = None
+    is_compacted: bool = False
+    """Whether the log may lack the record of any row: such rows are not compared."""
     rows_compared: int = 0
     _last: dict[bytes, KeyRecord] = field(default_factory=dict)
     _truncated: int = -1
     _forgotten: set[tuple[int, int]] = field(default_factory=set)
     """Partition and offset of rows that were deleted on purpose."""
+    _left: "dict[int, list[Offsets]]" = field(default_factory=dict)
+    """Of a compacted log the offsets of its records, by partition."""
 
     def differences(
         self, pieces: Mapping[int, Sequence[Piece]], files: Sequence[DataFile]
@@ -153,6 +160,8 @@ class StateAudit:
                 self._apply(batch, partition, replay)
 
     def _apply(self, batch: "pa.RecordBatch", partition: int, replay: "_Replay") -> None:
+        if self.is_compacted:
+            self._left.setdefault(partition, []).append(batch["offset"].to_numpy())
         rows, decoded = replay.builder.rows(batch, partition)
         columns = replay.maker.changes(rows, decoded.truncations, len(self.offered)).columns
         found = zip(
@@ -212,6 +221,8 @@ class StateAudit:
             # record that is not loaded yet.
             end = ends.get(row.partition, 0)
             is_there = offered.start_offset <= row.offset and offered.end_offset == end
+            if self.is_compacted and row.offset < end and self._is_no_record(row):
+                return
             if is_there or row.offset <= self._truncated:
                 yield Difference.in_row(
                     row.partition, row.offset, "the log has no such record", file.path
@@ -228,7 +239,8 @@ class StateAudit:
 
     def _is_gone(self, row: KeyRecord, last: KeyRecord) -> bool:
         """Whether a row is of a record after the last one that the log still has."""
-        if isinstance(row.rank, int) or isinstance(last.rank, int) or row.rank <= last.rank:
+        is_by_offset = isinstance(row.rank, int) or isinstance(last.rank, int)
+        if (is_by_offset and not self.is_compacted) or row.rank <= last.rank:
             return False
         return self._is_no_record(row)
 
@@ -236,8 +248,19 @@ class StateAudit:
         """Whether the log no longer has the record of a row."""
         if row.offset < self.offered[row.partition].start_offset:
             return True
+        if self.is_compacted:
+            return not self._is_left(row)
         wanted = OffsetRange(from_offset=row.offset, until_offset=row.offset + 1)
         return not self.log.count_records(TopicPartition(self.topic, row.partition), wanted)
+
+    def _is_left(self, row: KeyRecord) -> bool:
+        import numpy as np
+
+        found = self._left.get(row.partition, [])
+        if len(found) > 1:
+            found[:] = [np.concatenate(found)]
+        index = int(found[0].searchsorted(row.offset)) if found else 0
+        return bool(found) and index < len(found[0]) and bool(found[0][index] == row.offset)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,19 +12,19 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ottla.base.partitions import OffsetRange
 from ottla.base.values import dataclass
 from ottla.tables.columns.identity import RowOrder, places_of, versions_of
 from ottla.tables.columns.rows import IS_CURRENT, VALID_FROM, VALID_TO
 from ottla.tables.entries import DataFile, changes_of
+from ottla.tables.files.data_files import DataFiles
 from ottla.tables.files.parquet_files import open_parquet
+from ottla.tables.files.read_again import OtherRows, ReadAgain
 from ottla.tables.stores.store import TableStore, open_store
 from ottla.tables.upserts.key_runs import merged_runs
 from ottla.tables.upserts.resolution import (
     Resolution,
     keyed_rows,
     output_of_columns,
-    without_offsets_of,
 )
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Succession:
     directory: str
     order: RowOrder
     keys_at_once: int
-    again: Mapping[int, OffsetRange]
+    again: ReadAgain
 
     def find(self, resolution: Resolution, parts: Sequence[DataFile]) -> list[str]:
         """Writes the ends of rows; returns the files by partition, as JSON."""
@@ -64,10 +64,11 @@ class Succession:
 
         keys = window["key"].combine_chunks()
         first, last = keys[0].as_py(), keys[-1].as_py()
+        others = OtherRows(DataFiles(store), self.again)
         for part in parts:
             if part.keys is None or (part.keys[0] <= last and first <= part.keys[1]):
                 rows = keyed_rows(store, part, self.order)
-                rows = without_offsets_of(rows, self.again.get(part.partition))
+                rows = rows.filter(others.mask(part.partition, rows["offset"].to_numpy()))
                 yield rows.filter(pc.is_in(rows["key"], keys)).select(["key", "rank"])
 
     def _written(self, store: TableStore, partition: int, ends: "Sequence[pa.Table]") -> str:

@@ -10,7 +10,6 @@ from contextlib import ExitStack
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.base.partitions import OffsetRange
 from ottla.base.values import dataclass
 from ottla.tables.columns.identity import RowOrder, numbers_of
 from ottla.tables.columns.partitions import Partitioning
@@ -18,6 +17,7 @@ from ottla.tables.columns.rows import VALID_TO
 from ottla.tables.entries import DataFile, FileRole, changes_of, deleted_of, inner_directory
 from ottla.tables.files.data_files import DataFiles, part_batches
 from ottla.tables.files.parquet_files import ParquetStyle, open_parquet
+from ottla.tables.files.read_again import OtherRows, ReadAgain
 from ottla.tables.layout import is_placed
 from ottla.tables.stores.store import TableStore, open_store
 from ottla.tables.upserts.change_feed import (
@@ -55,7 +55,7 @@ class LatestWriter:
     style: ParquetStyle
     partitioning: Partitioning | None
     resolutions: Mapping[int, Resolution]
-    again: Mapping[int, OffsetRange]
+    again: ReadAgain
     beaten: Sequence[str] = ()
     feed: ChangeFeed | None = None
     """Of a table with a change feed."""
@@ -120,6 +120,8 @@ class _BundleWriter:
         self._merge = merge
         self._store = store
         self._files = DataFiles(store)
+        self._others = OtherRows(self._files, merge.again)
+        """The rows besides those that changes replace, as their records were read again."""
         self._changes = LatestChanges(store, merge.order, merge.resolutions, merge.beaten)
         self._ends = Ends(store, merge.ends)
         self._report = BundleReport([], [])
@@ -190,7 +192,7 @@ class _BundleWriter:
         """What to keep of a part; its `ends` are `None` if none has changed."""
         columns = self._files.columns(part).names
         offsets = self._files.offsets(part)
-        mask = self._is_not_again(part, offsets)
+        mask = self._others.mask(part.partition, offsets)
         if part.role is not FileRole.ROWS:
             return _Kept(part, mask, columns)
         has = self._ends_there(part)
@@ -223,19 +225,8 @@ class _BundleWriter:
     def _mask_of_rows(self, part: DataFile) -> "np.ndarray[Any, Any]":
         rows = keyed_rows(self._store, part, self._merge.order)
         found = self._changes.survive(part, rows)
-        found &= self._is_not_again(part, rows["offset"].to_numpy())
+        found &= self._others.mask(part.partition, rows["offset"].to_numpy())
         return found
-
-    def _is_not_again(
-        self, part: DataFile, offsets: "np.ndarray[Any, Any]"
-    ) -> "np.ndarray[Any, Any]":
-        """A mask of rows besides those at offsets that are read again: changes replace these."""
-        import numpy as np
-
-        again = self._merge.again.get(part.partition)
-        if again is None:
-            return np.ones(len(offsets), bool)
-        return np.asarray((offsets < again.from_offset) | (offsets >= again.until_offset))
 
     def _copy(self, kept: "_Kept", output: TaskFiles) -> None:
         import pyarrow as pa

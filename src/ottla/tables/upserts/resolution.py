@@ -19,12 +19,12 @@ from dataclasses import asdict
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from ottla.base.partitions import OffsetRange
 from ottla.base.values import dataclass
 from ottla.tables.columns.identity import RowOrder, places_of
 from ottla.tables.entries import DataFile, FileRole, changes_of
 from ottla.tables.files.data_files import DataFiles, leaf_batches, part_batches
 from ottla.tables.files.parquet_files import open_parquet, range_of
+from ottla.tables.files.read_again import OtherRows, ReadAgain
 from ottla.tables.stores.store import TableStore, open_store
 from ottla.tables.upserts.key_runs import KeyRuns
 from ottla.tables.writing.change_rows import IS_DELETED, MERGE_KEY, RANK
@@ -143,7 +143,7 @@ class Meeting:
     directory: str
     order: RowOrder
     resolutions: Mapping[int, Resolution]
-    again: Mapping[int, OffsetRange]
+    again: ReadAgain
     has_feed: bool = False
 
     def find(self, parts: Sequence[DataFile]) -> list[str]:
@@ -152,6 +152,7 @@ class Meeting:
         """
         store = open_store(self.table)
         changes = LatestChanges(store, self.order, self.resolutions)
+        others = OtherRows(DataFiles(store), self.again)
         beaten: list[_Found] = []
         met: list[_Found] = []
         for part in parts:
@@ -159,7 +160,7 @@ class Meeting:
                 continue
             rows = keyed_rows(store, part, self.order)
             if not self.order.is_by_offset:
-                left = without_offsets_of(rows, self.again.get(part.partition))
+                left = rows.filter(others.mask(part.partition, rows["offset"].to_numpy()))
                 beaten += ((part.partition, one) for one in changes.beaten(part, left))
             if self.has_feed and part.role is FileRole.ROWS:
                 met += ((part.partition, one) for one in changes.met(part, rows))
@@ -186,18 +187,6 @@ class Meeting:
         with output_of_columns(store, path, rows.schema) as write:
             write(rows.columns)
         return path
-
-
-def without_offsets_of(rows: "pa.Table", again: OffsetRange | None) -> "pa.Table":
-    """Rows besides those of offsets that are read again, which are replaced by changes."""
-    import pyarrow.compute as pc
-
-    if again is None:
-        return rows
-    offsets = rows["offset"]
-    return rows.filter(
-        pc.or_(pc.less(offsets, again.from_offset), pc.greater_equal(offsets, again.until_offset))
-    )
 
 
 class LatestChanges:

@@ -9,13 +9,12 @@ different rows, as in Kafka's compaction.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from os import cpu_count
 
 from ottla.base.errors import TaskError
-from ottla.base.partitions import OffsetRange
 from ottla.base.values import dataclass
 from ottla.tables.columns.identity import RowOrder
 from ottla.tables.entries import (
@@ -27,6 +26,7 @@ from ottla.tables.entries import (
     total_size,
     whole_files,
 )
+from ottla.tables.files.read_again import ReadAgain
 from ottla.tables.stores.store import TableStore
 from ottla.tables.upserts.change_feed import ChangeFeed
 from ottla.tables.upserts.history import Succession
@@ -66,9 +66,9 @@ class MergedFiles:
 
 
 def merge_changes(
-    transaction: Transaction, written: Sequence[DataFile], again: Mapping[int, OffsetRange]
+    transaction: Transaction, written: Sequence[DataFile], again: ReadAgain
 ) -> MergedFiles:
-    """Merges the changes that were written; `again` are the ranges of a rerun, by partition.
+    """Merges the changes that were written; `again` is what a rerun replaces.
 
     Raises `TaskError` if the written rows differ from those read.
     """
@@ -130,8 +130,8 @@ def _may_change(store: TableStore, files: Sequence[_File], merge: LatestWriter) 
     changes = LatestChanges(store, merge.order, merge.resolutions)
 
     def may_change(part: DataFile) -> bool:
-        again = merge.again.get(part.partition)
-        is_again = again is not None and part.last_offset >= again.from_offset
+        again = merge.again.range_of(part.partition)
+        is_again = not again.is_empty and part.last_offset >= again.from_offset
         return is_again or changes.may_change(part)
 
     return [parts for parts in files if any(may_change(part) for part in parts)]
