@@ -33,6 +33,7 @@ from ottla.storage.reading.opening import TierPlace, open_directories
 from ottla.storage.reading.overtaking import ask_log
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
 from ottla.storage.reading.read_only_log import ReadOnlyLog
+from ottla.storage.reading.region_groups import region_groups
 from ottla.storage.reading.time_search import first_offset_at
 from ottla.storage.segment.aborted_ranges import AbortedRanges
 
@@ -147,19 +148,20 @@ class FollowedLog(ReadableLog):
     ) -> Iterator[Region]:
         place = TopicPartition(log.topic, log.partition)
         aborted = AbortedRanges(self._aborted(log, begin, end))
-        for found in log.batches.regions(begin, end, size=READ_SIZE):
-            batches, damage = sound_start(batch for _, batch in log.batches.checked(found))
+        for group in region_groups(log.batches.regions(begin, end, size=READ_SIZE)):
             # Ids are never reused: with this id, the files still belonged to this topic.
             if topic_id not in (None, self._directory_of(place).topic_id_of(*place)):
                 self._find(place)  # raises if it is gone
                 raise UserError(
                     f"topic {place.topic} was created again while it was read; read it again"
                 )
-            if batches:
-                damage_in = partial(log.damage.error_at, found.path, found.position)
-                yield Region(found.data, batches, aborted, begin, end, damage_in)
-            if damage is not None:
-                raise damage
+            for found in group:
+                batches, damage = sound_start(batch for _, batch in log.batches.checked(found))
+                if batches:
+                    damage_in = partial(log.damage.error_at, found.path, found.position)
+                    yield Region(found.data, batches, aborted, begin, end, damage_in)
+                if damage is not None:
+                    raise damage
 
     def _aborted(self, log: ReadOnlyLog, begin: int, end: int) -> list[AbortedTransaction]:
         """Uses the log as it was listed if possible, since finding aborted transactions takes a
