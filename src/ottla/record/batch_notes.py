@@ -5,6 +5,7 @@ counterpart.
 """
 
 import struct
+from collections.abc import Iterable
 
 from ottla.base.files import Buffer
 from ottla.base.partitions import OffsetRange
@@ -30,18 +31,22 @@ class RangeNotes:
         self.is_known = True
         """Whether no batch was of an old format, whose checksums are elsewhere."""
 
-    def take(self, data: Buffer) -> None:
-        """Whole batches, whose headers were checked."""
-        position, end = 0, len(data)
-        while position < end:
-            base_offset, length, epoch, magic, crc, delta = _HEADER.unpack_from(data, position)
-            if magic != 2:
-                self.is_known = False
-                return
-            if base_offset < self._until and base_offset + delta >= self._from:
-                self.packed += ONE_BATCH.pack(base_offset, crc)
-                self.leader_epoch = epoch
-            position += length + LENGTH_END
+    def take(self, buffers: Iterable[Buffer]) -> None:
+        """Buffers of whole batches, whose headers were checked."""
+        begin, until, unpack = self._from, self._until, _HEADER.unpack_from
+        found: list[bytes] = []
+        for data in buffers:
+            position, end = 0, len(data)
+            while position < end:
+                base_offset, length, epoch, magic, crc, delta = unpack(data, position)
+                if magic != 2:
+                    self.is_known = False
+                    return
+                if base_offset < until and base_offset + delta >= begin:
+                    found.append(ONE_BATCH.pack(base_offset, crc))
+                    self.leader_epoch = epoch
+                position += length + LENGTH_END
+        self.packed += b"".join(found)
 
 
 class BatchNotes:

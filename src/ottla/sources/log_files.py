@@ -185,12 +185,13 @@ class LogFiles:
         notes, is_noted = RangeNotes(split), self._notes is not None
         try:
             size = arrow_columns.SCAN_SIZE
-            for group in region_groups(log.batches.regions(offset, split.until_offset, size=size)):
+            regions = log.batches.regions(offset, split.until_offset, size=size)
+            # What is noted is a load, which reads all.
+            for group in region_groups(regions, first_size=size if is_noted else 0):
                 yield from _decoded(log, group, split, columns, aborted)
                 offset = group[-1].next_offset
-                for region in group if is_noted else ():
-                    notes.take(region.data)
-                    del region
+                if is_noted:
+                    notes.take([region.data for region in group])
                 del group
         except ApiError as error:
             again = self._log(split.place)

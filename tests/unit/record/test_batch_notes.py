@@ -34,7 +34,7 @@ def noted(every: list[RecordBatch], offsets: tuple[int, int]) -> RangeNotes:
     """As a task notes that reads whole batches, some of which may lie before its range."""
     notes = RangeNotes(part(offsets))
     for one in every:
-        notes.take(bytes(one.bytes_view()))
+        notes.take([bytes(one.bytes_view())])
     return notes
 
 
@@ -72,6 +72,6 @@ def test_batches_of_an_old_format_are_left_to_another_reading() -> None:
     notes, old = BatchNotes(), bytearray(batches([2])[0].bytes_view())
     old[16] = 1  # the magic
     range_notes = RangeNotes(part((0, 2)))
-    range_notes.take(old)
+    range_notes.take([old])
     notes.add(part((0, 2)), range_notes)
     assert notes.take_roll_up(part((0, 2))) is None

@@ -22,14 +22,14 @@ class HasData(Protocol):
 R = TypeVar("R", bound=HasData)
 
 
-def region_groups(regions: Iterable[R]) -> Iterator[list[R]]:
+def region_groups(regions: Iterable[R], *, first_size: int = 0) -> Iterator[list[R]]:
     """Regions to decode together.
 
     The first is decoded alone, and the groups grow from there: a query with a limit reads no more
-    than a few times what it needs.
+    than a few times what it needs. Whoever needs all of them gives the size of the first group.
     """
     group: list[R] = []
-    size = limit = 0
+    size, limit = 0, first_size
     try:
         for region in regions:
             if group and size + len(region.data) > limit:

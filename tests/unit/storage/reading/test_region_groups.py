@@ -21,6 +21,11 @@ def test_groups_grow_from_one_region_to_many() -> None:
     assert list(map(len, groups)) == [1, 1, 4, 14]
 
 
+def test_who_needs_all_gets_many_at_once() -> None:
+    groups = sizes(region_groups([region(100)] * 20, first_size=1000))
+    assert list(map(len, groups)) == [10, 10]
+
+
 def test_a_large_region_is_alone_and_given_out_before_the_next_is_read() -> None:
     read: list[int] = []
 
