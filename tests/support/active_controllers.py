@@ -51,6 +51,11 @@ for _verb in (
     ActiveController.assign_replicas_to_dirs,
     ActiveController.register_broker,
     ActiveController.unregister_broker,
+    ActiveController.create_acls,
+    ActiveController.delete_acls,
+    ActiveController.alter_users,
+    ActiveController.alter_configs,
+    ActiveController.alter_quotas,
 ):
     setattr(PromptController, _verb.__name__, _in_one_go(_verb))
 

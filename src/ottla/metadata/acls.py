@@ -4,7 +4,7 @@ Numbers are Kafka's. Its counterparts: `AccessControlEntry`, `ResourcePattern`, 
 `AclBindingFilter` (KIP-11, KIP-290).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from enum import IntEnum
 from typing import NamedTuple, TypeVar
 
@@ -151,6 +151,10 @@ def _invalid(message: str) -> ApiError:
     return ApiError(ErrorCode.INVALID_REQUEST, message)
 
 
+NAMED = (PatternType.LITERAL, PatternType.PREFIXED)
+"""The types of patterns that rules have."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AclFilter:
     """A filter for rules; `None` and ANY match everything."""
@@ -194,6 +198,18 @@ class AclFilter:
         if pattern.pattern_type is PatternType.PREFIXED:
             return self.name.startswith(pattern.name)
         return pattern.name in (self.name, WILDCARD)
+
+    def among(self, acls: Mapping[ResourcePattern, Iterable[Entry]]) -> Iterator[Acl]:
+        """The rules that may match: of one pattern, if the filter names it wholly, or all."""
+        patterns: Iterable[ResourcePattern] = acls
+        if (
+            self.name is not None
+            and self.pattern_type in NAMED
+            and self.resource_type in OPERATIONS
+        ):
+            pattern = ResourcePattern(self.resource_type, self.pattern_type, self.name)
+            patterns = [pattern] if pattern in acls else []
+        return (Acl(pattern, entry) for pattern in patterns for entry in acls[pattern])
 
     def select(self, acls: Iterable[Acl]) -> list[Acl]:
         return [one for one in acls if self.matches(one)]

@@ -6,6 +6,7 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ProtocolError
 from ottla.base.principal import ANONYMOUS, Principal
 from ottla.base.resource_kinds import ResourceKind
+from ottla.base.turns import result_of
 from ottla.broker.membership.membership import QuorumMembership
 from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.broker.waiting.rooms import Waiting
@@ -402,7 +403,7 @@ def _allow(node, principal, operation, kind=ResourceType.CLUSTER, name="kafka-cl
         ResourcePattern(kind, PatternType.LITERAL, name),
         Entry(str(principal), "*", operation, Permission.ALLOW),
     )
-    node.quorum.controller.create_acls([rule])
+    result_of(node.quorum.controller.create_acls([rule]))
     node.publish()
 
 
@@ -454,7 +455,7 @@ def test_the_metadata_log_is_refused_to_whom_no_rule_allows_it(guarded_node):
 def test_quotas_hold_back_who_asks_a_broker_and_no_broker_that_passes_it_on():
     node = LonelyNode()
     quota = QuotaAlteration(names=[("user", "ANONYMOUS")], limits={"request_percentage": 0.0001})
-    node.quorum.controller.alter_quotas([quota], lambda one: one, validate_only=False)
+    result_of(node.quorum.controller.alter_quotas([quota], lambda one: one, validate_only=False))
     node.publish()
 
     slow = Asker(node.broker, clock=Slow(), client=node.node.client)

@@ -145,20 +145,16 @@ class QuorumController:
     # Access
 
     def create_acls(self, acls: "Sequence[Acl]") -> Later[Sequence[Outcome]]:
-        return self._decide_each(
-            _in_one(lambda controller: controller.create_acls(acls)), len(acls)
-        )
+        return self._decide_each(lambda controller: controller.create_acls(acls), len(acls))
 
     def delete_acls(
         self, filters: "Sequence[AclFilter]"
     ) -> "Later[Sequence[list[Acl] | ApiError]]":
-        return self._decide_all(
-            _in_one(lambda controller: controller.delete_acls(filters)), len(filters)
-        )
+        return self._decide_all(lambda controller: controller.delete_acls(filters), len(filters))
 
     def alter_users(self, wanted: "Sequence[ScramUpsertion]") -> Later[Mapping[str, Outcome]]:
         return self._decide(
-            _in_one(lambda controller: controller.alter_users(wanted)),
+            lambda controller: controller.alter_users(wanted),
             lambda refusal: turn_dict((one.user, refusal) for one in wanted),
         )
 
@@ -180,9 +176,7 @@ class QuorumController:
         self, wanted: Sequence[ResourceAlteration], *, validate_only: bool
     ) -> Later[Sequence[Outcome]]:
         return self._decide_each(
-            _in_one(
-                lambda controller: controller.alter_configs(wanted, validate_only=validate_only)
-            ),
+            lambda controller: controller.alter_configs(wanted, validate_only=validate_only),
             len(wanted),
         )
 
@@ -194,10 +188,8 @@ class QuorumController:
         validate_only: bool,
     ) -> Later[Sequence[Outcome]]:
         return self._decide_each(
-            _in_one(
-                lambda controller: controller.alter_quotas(
-                    entries, alteration_of, validate_only=validate_only
-                )
+            lambda controller: controller.alter_quotas(
+                entries, alteration_of, validate_only=validate_only
             ),
             len(entries),
         )

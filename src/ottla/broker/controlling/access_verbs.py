@@ -16,9 +16,22 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class AccessVerbs:
+class TokenVerbs:
     def __init__(self, access: AccessChanges) -> None:
         self._security = access
+
+    def create_token(self, token: "DelegationToken") -> Outcome:
+        return outcome_of(self._security.put_token, token)
+
+    def change_token(self, token: "DelegationToken") -> Outcome:
+        return outcome_of(self._security.change_token, token)
+
+    def drop_token(self, token: "DelegationToken") -> Outcome:
+        return outcome_of(self._security.drop_token, token)
+
+
+class AccessVerbs(TokenVerbs):
+    """In turns, on a server."""
 
     def create_acls(self, acls: "Sequence[Acl]") -> Sequence[Outcome]:
         try:
@@ -38,15 +51,6 @@ class AccessVerbs:
         except ApiError as error:
             refusal = error.without_traceback()
             return turn_dict((one.user, refusal) for one in wanted)
-
-    def create_token(self, token: "DelegationToken") -> Outcome:
-        return outcome_of(self._security.put_token, token)
-
-    def change_token(self, token: "DelegationToken") -> Outcome:
-        return outcome_of(self._security.change_token, token)
-
-    def drop_token(self, token: "DelegationToken") -> Outcome:
-        return outcome_of(self._security.drop_token, token)
 
 
 def outcome_of(change: Callable[[T], None], what: T) -> Outcome:

@@ -18,12 +18,13 @@ from ottla.base.timestamps import Timestamps
 from ottla.base.turns import InParts
 from ottla.base.values import dataclass
 from ottla.broker.configs.config_changes import ResourceAlteration
-from ottla.broker.controlling.access_verbs import AccessVerbs
+from ottla.broker.controlling.access_in_parts import AccessInParts
 from ottla.broker.controlling.activation import activation_records
 from ottla.broker.controlling.duties import Duties, Duty
 from ottla.broker.controlling.node_changes import NodeChanges
 from ottla.broker.controlling.outcomes import ByPartition, CreatedTopic, Outcome, Reassignments
 from ottla.broker.controlling.pending_records import PendingRecords
+from ottla.broker.controlling.plans import FEW_AT_ONCE, decide_in_parts
 from ottla.broker.controlling.setting_changes import SettingChanges
 from ottla.broker.controlling.topic_decisions import TopicDecisions
 from ottla.broker.quotas.quota_changes import QuotaAlteration, altered_quotas, with_quotas
@@ -64,7 +65,7 @@ class ControllerParts:
     quorum: Callable[[], Quorum]
 
 
-class ActiveController(AccessVerbs):
+class ActiveController(AccessInParts):
     """It begins with the `image` of the whole log, whose next record gets `end_offset`.
 
     What is to be appended must be taken after each verb and before anything else is appended; if
@@ -242,7 +243,7 @@ class ActiveController(AccessVerbs):
 
     def alter_configs(
         self, wanted: Sequence[ResourceAlteration], *, validate_only: bool
-    ) -> Sequence[Outcome]:
+    ) -> InParts[Sequence[Outcome]]:
         """Changes the settings of resources, each named once; returns the outcome of each."""
         return self._settings.alter(wanted, validate_only=validate_only)
 
@@ -252,12 +253,18 @@ class ActiveController(AccessVerbs):
         alteration_of: Callable[[T], QuotaAlteration],
         *,
         validate_only: bool,
-    ) -> Sequence[Outcome]:
+    ) -> InParts[Sequence[Outcome]]:
         """Changes the quotas of entities, each named in one entry; returns the outcome of each."""
-        image = self._pending.image
-        of_entities, outcomes = altered_quotas(image.quotas, entries, alteration_of)
-        if not validate_only:
-            self._pending.write(with_quotas(image, of_entities)[1])
+        outcomes: list[Outcome] = []
+
+        def decide(part: list[T]) -> None:
+            image = self._pending.image
+            of_entities, decided = altered_quotas(image.quotas, part, alteration_of)
+            outcomes.extend(decided)
+            if not validate_only:
+                self._pending.write(with_quotas(image, of_entities)[1])
+
+        yield from decide_in_parts(entries, decide, FEW_AT_ONCE)
         return outcomes
 
 

@@ -4,12 +4,21 @@ Other nodes are answered between two parts. Kafka decides on all partitions of a
 event; here that would take 0.3 s for 10,000 of them.
 """
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from math import inf
-from typing import Final
+from typing import Final, TypeVar
+
+from ottla.base.turns import InParts, parts_of
+
+T = TypeVar("T")
 
 MOST_AT_ONCE: Final = 100
-"""Partitions on which one part decides: 2 to 3 ms, with their records written and replayed."""
+"""Partitions and access rules on which one part decides: 2 to 3 ms, with their records written and
+replayed.
+"""
+
+FEW_AT_ONCE: Final = 40
+"""The same of what takes longer: settings of resources, users, and topics that grow."""
 
 
 class Plans:
@@ -37,3 +46,14 @@ class Plans:
         parts = self._under_way.pop(key)
         if next(parts, self) is None:
             self._under_way[key] = parts
+
+
+def decide_in_parts(
+    items: Iterable[T], decide: Callable[[list[T]], None], count: int = MOST_AT_ONCE
+) -> InParts[None]:
+    """Decides on all, also on none, some at a time."""
+    parts = parts_of(items, count)
+    decide(next(parts, []))
+    for part in parts:
+        yield
+        decide(part)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.resource_kinds import ResourceKind
+from ottla.base.turns import InParts
 from ottla.broker.configs.config_changes import Alteration, ResourceAlteration
 from ottla.broker.configs.config_decisions import (
     altered_client_metrics,
@@ -21,6 +22,7 @@ from ottla.broker.configs.resources import check_group_name, no_settings
 from ottla.broker.configs.settings import ConfigSource, check_dynamic
 from ottla.broker.controlling.outcomes import Outcome
 from ottla.broker.controlling.pending_records import PendingRecords
+from ottla.broker.controlling.plans import FEW_AT_ONCE, decide_in_parts
 from ottla.config.any_setting import setting_row
 from ottla.config.broker import BrokerConfig, broker_settings
 from ottla.config.setting import SettingError
@@ -41,20 +43,24 @@ class SettingChanges:
 
     def alter(
         self, wanted: Sequence[ResourceAlteration], *, validate_only: bool
-    ) -> Sequence[Outcome]:
-        """Changes the settings of resources, each named once, with one batch for all of them."""
+    ) -> InParts[Sequence[Outcome]]:
+        """Changes the settings of resources, each named once and changed as a whole."""
         outcomes: list[Outcome] = []
-        records: list[VersionedRecord] = []
-        for one in wanted:
-            try:
-                records += self._records(one)
-                outcomes.append(None)
-            except ApiError as error:
-                outcomes.append(error.without_traceback())
-        if not validate_only:
-            if self._has_elr:
-                records += _cleared(records)
-            self._pending.write(records)
+
+        def decide(part: list[ResourceAlteration]) -> None:
+            records: list[VersionedRecord] = []
+            for one in part:
+                try:
+                    records += self._records(one)
+                    outcomes.append(None)
+                except ApiError as error:
+                    outcomes.append(error.without_traceback())
+            if not validate_only:
+                if self._has_elr:
+                    records += _cleared(records)
+                self._pending.write(records)
+
+        yield from decide_in_parts(wanted, decide, FEW_AT_ONCE)
         return outcomes
 
     @property

@@ -13,10 +13,10 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.ids import ZERO_UUID, Uuid, is_reserved
 from ottla.base.partitions import TopicPartition
-from ottla.base.turns import InParts, parts_of
+from ottla.base.turns import InParts
 from ottla.broker.controlling.outcomes import ByPartition, CreatedTopic, Outcome, Reassignments
 from ottla.broker.controlling.pending_records import PendingRecords
-from ottla.broker.controlling.plans import MOST_AT_ONCE
+from ottla.broker.controlling.plans import FEW_AT_ONCE, MOST_AT_ONCE, decide_in_parts
 from ottla.broker.controlling.staging import staged
 from ottla.config.broker import BrokerConfig
 from ottla.metadata.altered_isr import AlteredIsr
@@ -220,11 +220,13 @@ class TopicDecisions:
         """
         outcomes: list[Outcome] = []
         records: list[VersionedRecord] = []
+        count = 0
         for one in wanted:
-            if len(records) >= MOST_AT_ONCE:
+            if count >= FEW_AT_ONCE or len(records) >= MOST_AT_ONCE:
                 self._write_unless(validate_only, records)
-                records = []
+                records, count = [], 0
                 yield
+            count += 1
             try:
                 records += decide(one)
                 outcomes.append(None)
@@ -252,9 +254,11 @@ class TopicDecisions:
             outcomes.update(decided)
 
         if partitions is None:
-            yield from _in_parts(to_elect_for(self._pending.image, is_unclean=is_unclean), decide)
+            yield from decide_in_parts(
+                to_elect_for(self._pending.image, is_unclean=is_unclean), decide
+            )
         else:
-            yield from _in_parts(dict.fromkeys(partitions), decide)
+            yield from decide_in_parts(dict.fromkeys(partitions), decide)
         return ByPartition(None, outcomes)
 
     def reassign(
@@ -272,7 +276,7 @@ class TopicDecisions:
             self._pending.write(records)
             outcomes.update(decided)
 
-        yield from _in_parts(wanted.items(), decide)
+        yield from decide_in_parts(wanted.items(), decide)
         return ByPartition(None, outcomes)
 
     def reassignments(self, partitions: Sequence[TopicPartition] | None) -> InParts[Reassignments]:
@@ -283,7 +287,7 @@ class TopicDecisions:
             moves.update(list_reassignments(image, part))
 
         asked = to_list(image) if partitions is None else partitions
-        yield from _in_parts(asked, look)
+        yield from decide_in_parts(asked, look)
         return Reassignments(None, moves)
 
     def alter_partition(
@@ -298,7 +302,7 @@ class TopicDecisions:
             self._pending.write(records)
             answers.extend(decided)
 
-        yield from _in_parts(changes, decide)
+        yield from decide_in_parts(changes, decide)
         return answers
 
     def assign_directories(
@@ -315,7 +319,7 @@ class TopicDecisions:
             self._pending.write(records)
             codes.extend(decided)
 
-        yield from _in_parts(placed, decide)
+        yield from decide_in_parts(placed, decide)
         return codes
 
     # From time to time
@@ -337,15 +341,6 @@ class TopicDecisions:
         records = unclean_elections(self._pending.image, MOST_AT_ONCE, self._defaults)
         self._pending.write(records)
         return len(records) >= MOST_AT_ONCE
-
-
-def _in_parts(items: Iterable[T], decide: Callable[[list[T]], None]) -> InParts[None]:
-    """Decides on all, also on none, some at a time."""
-    parts = parts_of(items, MOST_AT_ONCE)
-    decide(next(parts, []))
-    for part in parts:
-        yield
-        decide(part)
 
 
 def _factor_of(partitions: Sequence[VersionedRecord]) -> int:

@@ -79,13 +79,25 @@ class AccessChanges:
         def decide(image: MetadataImage) -> Decision | None:
             nonlocal matched, gone
             matched = turn_list(
-                [turn_list(one.select(in_turns(image.all_acls()))) for one in filters]
+                [turn_list(one.select(in_turns(one.among(image.acls)))) for one in filters]
             )
             gone = turn_dict((acl, None) for acls in matched for acl in acls)
             return _ChangedAcls(image).removing(gone)
 
         self._change(decide, lambda: self._follow_acls(gone, denials_last))
         return matched
+
+    def remove_acls(self, acls: Iterable[Acl]) -> None:
+        """Removes those of them that there are."""
+        gone: dict[Acl, None] = {}
+
+        def decide(image: MetadataImage) -> Decision | None:
+            nonlocal gone
+            known = image.acls
+            gone = {one: None for one in acls if one.entry in known.get(one.pattern, ())}
+            return _ChangedAcls(image).removing(gone)
+
+        self._change(decide, lambda: self._follow_acls(gone, denials_last))
 
     def _follow_acls(self, changed: Iterable[Acl], key: Callable[[Acl], int]) -> None:
         """Called with rules that were added or removed, and the order in which that is to be

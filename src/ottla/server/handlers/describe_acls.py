@@ -21,7 +21,8 @@ def handle(request: DescribeAclsRequest, context: RequestContext) -> DescribeAcl
     context.may_take_long()
     try:
         security = security_of(context)
-        found = read_filter(request).select(in_turns(security.image.all_acls()))
+        wanted = read_filter(request)
+        found = wanted.select(in_turns(wanted.among(security.image.acls)))
     except ApiError as error:
         return DescribeAclsResponse(error_code=error.code, error_message=error.message)
     by_pattern: dict[ResourcePattern, list[Entry]] = turn_dict()

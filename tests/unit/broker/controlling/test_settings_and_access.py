@@ -11,6 +11,7 @@ from ottla.broker.configs.config_changes import (
     ConfigOperation,
     ResourceAlteration,
 )
+from ottla.broker.controlling.active_controller import ActiveController
 from ottla.broker.quotas.quota_changes import QuotaAlteration
 from ottla.broker.security.users import ScramUpsertion
 from ottla.metadata.acls import (
@@ -235,6 +236,85 @@ def test_access_rules_users_and_tokens_are_decided_as_by_a_broker_alone():
     assert controller.image.acls == {}
     assert controller.image.tokens == {}
     _check_is_replayed(quorum)
+
+
+MANY = 500
+
+
+def _rule(number):
+    pattern = ResourcePattern(ResourceType.TOPIC, PatternType.LITERAL, f"t{number}")
+    return Acl(pattern, Entry("User:a", "*", Operation.READ, Permission.ALLOW))
+
+
+def _user(number):
+    return ScramUpsertion(
+        user=f"u{number}",
+        mechanism_code=1,
+        iterations=4096,
+        salt=b"salt",
+        salted_password=b"p" * 32,
+    )
+
+
+def _group(number):
+    return _setting(ResourceKind.GROUP, f"g{number}", ("consumer.session.timeout.ms", "46000"))
+
+
+def _quota(number):
+    return QuotaAlteration(names=[("user", f"u{number}")], limits={"producer_byte_rate": 1.0})
+
+
+VERBS = {
+    "rules": lambda one: one.create_acls([*map(_rule, range(MANY))]),
+    "filters": lambda one: one.delete_acls(
+        [
+            AclFilter(
+                resource_type=ResourceType.TOPIC, pattern_type=PatternType.LITERAL, name=f"t{name}"
+            )
+            for name in range(MANY)
+        ]
+    ),
+    "users": lambda one: one.alter_users([*map(_user, range(MANY))]),
+    "settings": lambda one: one.alter_configs([*map(_group, range(MANY))], validate_only=False),
+    "quotas": lambda one: one.alter_quotas(
+        [*map(_quota, range(MANY))], lambda entry: entry, validate_only=False
+    ),
+}
+
+
+def test_many_rules_users_settings_and_quotas_are_decided_in_parts():
+    quorum = AloneInQuorum(image=_quorum().begun_with, kind=ActiveController)
+    for name, verb in VERBS.items():
+        parts, count = verb(quorum.controller), 1
+        outcomes = []
+
+        def whole(parts=parts, outcomes=outcomes):
+            outcomes.append((yield from parts))
+
+        for _ in whole():
+            count += 1
+        assert count >= 5, name
+        assert len(outcomes[0]) == MANY, name
+        if name == "rules":
+            assert quorum.controller.image.acl_count == MANY
+        if name == "filters":
+            assert [len(one) for one in outcomes[0]] == [1] * MANY
+        _check_is_replayed(quorum)
+    image = quorum.controller.image
+    assert image.acl_count == 0
+    assert len(image.credentials) == len(image.quotas) == MANY
+    assert len(image.configs[ResourceKind.GROUP]) == MANY
+
+
+def test_a_rule_that_two_filters_match_is_told_to_both_and_a_user_twice_in_one_request_is_refused():
+    controller = _quorum().controller
+    controller.create_acls([*map(_rule, range(3))])
+    matched = controller.delete_acls([AclFilter(name="t1"), AclFilter()])
+    assert [len(one) for one in matched] == [1, 3]
+    assert controller.image.acls == {}
+    outcomes = controller.alter_users([_user(1), _user(2), _user(1)])
+    assert outcomes["u2"] is None
+    assert outcomes["u1"].code is ErrorCode.DUPLICATE_RESOURCE
 
 
 @pytest.mark.parametrize("level", [31, 32])
