@@ -1,5 +1,7 @@
 """A node of a KRaft cluster with two log directories, of which one fails while it serves."""
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -8,9 +10,10 @@ import pytest
 
 import ottla
 from ottla.base.errors import UserError
+from ottla.client.administration.cluster_status import cluster_status
 from ottla.client.refusals import RefusedError
-from tests.integration.test_quorum_nodes import Node, begun, send_and_read
-from tests.support.patience import wait_until
+from tests.integration.test_quorum_nodes import ENVIRONMENT, Node, begun, send_and_read
+from tests.support.patience import PATIENCE_S, wait_until
 from tests.support.ports import free_port
 from tests.support.running_cluster import format_node
 
@@ -89,6 +92,53 @@ def test_what_is_in_a_directory_that_fails_moves_and_the_node_serves_the_rest(
         second.wait_ready()
         wait_until(lambda: are_in_sync(admin))
         _check_cordons(admin)
+        _check_damage(admin, address, second)
+
+
+def _check_damage(admin: ottla.Admin, address: str, second: Node) -> None:
+    """Consumers miss nothing of a log that was damaged under its leader, and hear of no error; the
+    mend that the leader's log tells is one.
+    """
+    admin.create_topic("damaged", partitions=2, replication_factor=2)
+
+    def led_by() -> dict[int, int]:
+        (topic,) = admin.describe_topics(["damaged"])
+        return {one.partition: one.leader for one in topic.partitions}
+
+    def are_whole() -> bool:
+        (topic,) = admin.describe_topics(["damaged"])
+        return all(set(one.in_sync) == BOTH for one in topic.partitions)
+
+    (index,) = (one for one, leader in led_by().items() if leader == 2)
+    values = [b"%d" % number for number in range(5)]
+    with ottla.Producer(address) as producer:
+        for value in values:
+            producer.send("damaged", value, partition=index).result(PATIENCE_S)
+    wait_until(are_whole)
+    homes = (second.directory, *second.more)
+    home = next(one for one in homes if (one / f"damaged-{index}").exists())
+    folder = home / f"damaged-{index}"
+    log = folder / "00000000000000000000.log"
+    content = bytearray(log.read_bytes())
+    content[len(content) // 2] ^= 1
+    with log.open("r+b") as file:
+        file.write(content)
+    with ottla.Consumer(address) as consumer:
+        consumer.assign({("damaged", index): 0})
+        assert [one.value for one in consumer.consume(5, timeout=PATIENCE_S)] == values
+    assert led_by()[index] == 1
+    (place,) = (one for one in cluster_status(admin, ["damaged"]).partitions if one.unread)
+    assert (place.place.partition, place.unread) == (index, (2,))
+    mend = f"run `ottla log give-up {home} damaged-{index}`"
+    assert mend in second.output.read_text()
+    assert second.stop() == 0
+    folder.rename(home.parent / "damaged")
+    command = [sys.executable, "-m", "ottla", "log", "give-up", str(home), f"damaged-{index}"]
+    subprocess.run(command, check=True, env=ENVIRONMENT)
+    second.begin()
+    second.wait_ready()
+    wait_until(are_whole)
+    assert log.stat().st_size == len(content)
 
 
 def _check_cordons(admin: ottla.Admin) -> None:

@@ -274,3 +274,34 @@ def test_a_disk_that_fails_under_an_answer_takes_its_directory_offline(
     broker = cluster.brokers[1]
     broker.fetches.could_not_send(LOG, OSError(EIO, "broken"))
     assert not broker.directories.online
+
+
+def test_a_consumer_that_asks_again_for_what_has_a_wrong_checksum_reads_it_from_another_replica(
+    cluster: ClusterInProcess,
+) -> None:
+    cluster.let_pass(5000)
+    whole = cluster.records(2)
+    flip_payload(cluster.disks[1])
+    assert cluster.fetch(1, 0).error_code == ErrorCode.NONE, "nobody has asked for it before"
+    assert cluster.fetch(1, 0).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    cluster.let_pass(1)
+    cluster.orders.lead(2, cluster.brokers, (2, 3))
+    assert cluster.fetch(2, 0).records == whole
+
+
+def test_checksums_are_looked_at_once_in_a_while_and_told_by_the_batch_where_nobody_can_help(
+    caplog: Any,
+) -> None:
+    cluster = written((1,))
+    cluster.let_pass(5000)
+    for _ in range(2):
+        assert cluster.fetch(1, 0).error_code == ErrorCode.NONE
+    flip_payload(cluster.disks[1])
+    assert cluster.fetch(1, 0).error_code == ErrorCode.NONE
+    assert not caplog.records
+    cluster.let_pass(2000)
+    for _ in range(3):
+        answer = cluster.fetch(1, 0)
+        assert (answer.error_code, bool(answer.records)) == (ErrorCode.NONE, True)
+        cluster.let_pass(2000)
+    assert len([one for one in caplog.records if LOG in one.getMessage()]) == 1

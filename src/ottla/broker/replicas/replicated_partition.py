@@ -29,17 +29,35 @@ logger = logging.getLogger(__name__)
 
 ACKS_ALL: Final = -1
 
+RECENT_COUNT: Final = 32
+"""How many offsets are remembered at which consumers were given records."""
+
+CHECK_INTERVAL_MS: Final = 1000.0
+"""Checksums are checked for consumers at most once in this time, which costs a millisecond."""
+
 
 class ReplicatedPartition:
     """The `replication` of a partition."""
 
-    __slots__ = ("_given", "_is_behind", "_replicas", "hosted", "partition", "place")
+    __slots__ = (
+        "_given",
+        "_is_behind",
+        "_next_check_ms",
+        "_recent",
+        "_replicas",
+        "hosted",
+        "partition",
+        "place",
+    )
 
     def __init__(self, replicas: "Replicas", hosted: HostedLog) -> None:
         self._replicas = replicas
         self._is_behind = True
         self._given: dict[int, int] = {}
         """The offset at which each follower was last given records."""
+        self._recent: dict[int, None] = {}
+        """The offsets at which consumers were given records last."""
+        self._next_check_ms = 0.0
         self.hosted = hosted
         self.partition = hosted.partition
         self.place = TopicPartition(self.partition.topic, self.partition.index)
@@ -100,7 +118,29 @@ class ReplicatedPartition:
             self.partition.check_leader_epoch(wanted.leader_epoch)
             if fetcher.rack:
                 self._check_rack(wanted, fetcher.rack)
-        return self._read(wanted, query.isolation, max_size, one_anyway)
+        data = self._read(wanted, query.isolation, max_size, one_anyway)
+        if data.records is not None:
+            recent = self._recent
+            if wanted.offset in recent:
+                self._check_for_consumer(data.records)
+            else:
+                recent[wanted.offset] = None
+                if len(recent) > RECENT_COUNT:
+                    del recent[next(iter(recent))]
+        return data
+
+    def _check_for_consumer(self, records: FileSlice) -> None:
+        """A consumer asks again for what has a wrong checksum; but many may read the same records.
+        Of damage that no other replica can help with it hears from the batch itself.
+        """
+        if self._replicas.now_ms < self._next_check_ms:
+            return
+        self._next_check_ms = self._replicas.now_ms + CHECK_INTERVAL_MS
+        try:
+            self._check(records)
+        except ApiError as error:
+            if error.code is ErrorCode.KAFKA_STORAGE_ERROR:
+                raise
 
     def _check_rack(self, wanted: PartitionQuery, rack: str) -> None:
         """Raises `NoRecordsError` if the consumer should read from a replica in its rack."""

@@ -59,7 +59,7 @@ def why_text(one: "StuckReplica") -> str:
         case Why.SILENT_LEADER:
             return f"its leader, broker {one.leader}, does not answer; in sync: {in_sync_text(one)}"
         case Why.DIRECTORY_OFFLINE:
-            return "its directory is offline"
+            return "its directory is offline, or its log damaged"
         case Why.THROTTLED:
             assert one.throttle is not None
             return (
@@ -99,7 +99,9 @@ def ways_out(one: "StuckReplica", target: str) -> list[str]:
                 f"then ({again} says if there is no controller)",
             ]
         case Why.DIRECTORY_OFFLINE:
-            return [f"repair the disk, and start broker {one.broker} again (its log says why)"]
+            return [
+                f"repair what the log of broker {one.broker} names, and start that broker again"
+            ]
         case Why.THROTTLED:
             assert one.throttle is not None
             limit = f"--broker {one.throttle.broker} {one.throttle.setting}=BYTES"

@@ -183,8 +183,9 @@ def cluster_status(
                 broker
                 for broker in one.replicas
                 if place.topic in names
-                and broker not in one.offline
-                and place not in ends.get(broker, [place])
+                and broker in ends
+                # One that is offline though its directory is not is damaged.
+                and (place in ends[broker]) == (broker in one.offline)
             ),
             reassignment=moves.get(place),
             offline=one.offline,

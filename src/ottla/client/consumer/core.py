@@ -21,7 +21,7 @@ from ottla.client.bulk.reading import EARLIEST, LATEST, READ_COMMITTED, READ_UNC
 from ottla.client.connecting.cluster import Cluster
 from ottla.client.consumer.assignors import PartitionAssignor
 from ottla.client.consumer.commits import Commits
-from ottla.client.consumer.delivery import Handed, Lists, cut
+from ottla.client.consumer.delivery import Handed, Lists, RepeatedDamage, cut
 from ottla.client.consumer.errors import (
     ClosedError,
     LogTruncatedError,
@@ -31,7 +31,7 @@ from ottla.client.consumer.fetch_queue import FetchQueue
 from ottla.client.consumer.fetcher import Fetcher
 from ottla.client.consumer.group import GroupThread, Subscription, member_of
 from ottla.client.consumer.membership import Event, EventKind
-from ottla.client.consumer.records import ConsumerRecord, Decoding
+from ottla.client.consumer.records import ConsumerRecord, CorruptBatchError, Decoding
 from ottla.client.consumer.shared_cluster import SharedCluster
 from ottla.client.refusals import RefusedError
 from ottla.config.consumer import ConsumerConfig, reset_duration_ms
@@ -86,6 +86,7 @@ class ConsumerCore:
         self._looked_up_s = 0.0
         self._handed: Handed | None = None
         self._lists = Lists()
+        self._damage = RepeatedDamage()
         self._end_of_lists: tuple[TopicPartition, int, ReadUpTo] | None = None
         self._handed_count = 0
         backoff_s = config.retry_backoff_ms / MILLISECONDS
@@ -287,9 +288,12 @@ class ConsumerCore:
             return None
         try:
             records = self._lists.next()
-        except UserError:
+        except UserError as error:
             # The next attempt must find the same record, not what follows.
-            self._queue.seek(place, reading.read_up_to)
+            self._queue.seek(place, at := reading.read_up_to)
+            if isinstance(error, CorruptBatchError) and self._damage.may_end(place, at):
+                self._end_of_lists, self._lists = None, Lists()
+                return None
             raise
         if records is None:
             reading.read_up_to = end

@@ -3,12 +3,16 @@
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from operator import length_hint
+from typing import Final
 
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
 from ottla.client.administration.group_offsets import ReadUpTo
 from ottla.client.consumer.records import ConsumerRecord
+
+ATTEMPTS: Final = 3
+"""The first fetch may have begun before the damaged batch."""
 
 
 @dataclass(slots=True)
@@ -65,6 +69,23 @@ class Lists:
             except UserError as error:
                 self._failure = error
         return self._ahead is not None or self._failure is not None
+
+
+class RepeatedDamage:
+    """A damaged batch is fetched again before the application hears of it. The leader looks at what
+    it is asked for twice from one offset, and another replica may have the batch whole.
+    """
+
+    def __init__(self) -> None:
+        self._where: tuple[TopicPartition, ReadUpTo | None] | None = None
+        self._count = 0
+
+    def may_end(self, place: TopicPartition, at: ReadUpTo | None) -> bool:
+        """Notes damage at a position; returns whether to fetch it once more."""
+        if self._where != (place, at):
+            self._where, self._count = (place, at), 0
+        self._count += 1
+        return self._count % ATTEMPTS != 0
 
 
 def cut(lists: Iterable[list[ConsumerRecord]], size: int) -> Iterator[list[ConsumerRecord]]:

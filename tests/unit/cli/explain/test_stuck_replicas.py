@@ -54,7 +54,7 @@ def judged(
     [
         ({"up": (1, 2), "ends": {1: 100}}, Why.NOT_UP, "the broker is not up"),
         ({"leader": -1}, Why.NO_LEADER, "no leader to follow; last in sync: 1, 2"),
-        ({"offline": (3,)}, Why.DIRECTORY_OFFLINE, "its directory is offline"),
+        ({"offline": (3,)}, Why.DIRECTORY_OFFLINE, "is offline, or its log damaged"),
         ({}, Why.BEHIND, "it is 10 offsets behind"),
         ({"throttle": THROTTLE}, Why.THROTTLED, "throttled to 10.0 KiB/s by follower.replication"),
         ({"ends": {1: 100, 3: 100}}, Why.CAUGHT_UP, "leader 1 has not added it yet"),
