@@ -49,6 +49,10 @@ def wrong_values(
         decoded = RecordDecoder(decoding, login).decode(_one_batch(there))
         if file.role is FileRole.QUARANTINE:
             found = _sound_one(stored, decoded.faults)
+        elif decoded.faults:
+            index = min(decoded.faults)
+            text = f"its record cannot be decoded any more: {decoded.faults[index]}"
+            found = stored["offset"][index].as_py(), text
         else:
             columns = decoded.columns.items()
             if layout.is_flat:

@@ -269,6 +269,26 @@ def test_of_an_earlier_version_only_files_that_are_no_longer_current_are_looked_
     assert len(Moment(version=1).files_of(table)) == len(asked) == 2
 
 
+def test_an_audit_names_the_schema_that_a_registry_has_no_longer(tmp_path: Path) -> None:
+    pytest.importorskip("fastavro")
+    registry = tmp_path / "registry"
+    registry.mkdir()
+    fields = [{"name": "id", "type": "int"}]
+    for name in ("1.avsc", "orders-value.1.avsc"):
+        schema = {"type": "record", "name": "order", "fields": fields}
+        (registry / name).write_text(json.dumps(schema))
+    with ottla.open(tmp_path / "log") as log:
+        log.create_topic("orders")
+        log.append("orders", PREFIX.pack(0, 1) + b"\x02")
+    decoding = Decoding(format=ValueFormat.AVRO, schema="", registry=str(registry))
+    options = LoadOptions(layout=LayoutOptions(decoding=decoding))
+    load(load_job(place(tmp_path), LocalEngine(), options=options))
+    (registry / "1.avsc").unlink()
+    source = open_log(topic_options(str(tmp_path / "log"), "orders"))
+    (found,) = audit(Table(str(tmp_path / "table")), source, "orders", compare_all=True).differences
+    assert "cannot be decoded any more: it was written with schema 1" in found.text
+
+
 def test_a_follower_grows_with_the_versions_that_are_registered_meanwhile(tmp_path: Path) -> None:
     """Each commit asks the registry, so values of a new version are rows at once."""
     pytest.importorskip("fastavro")
