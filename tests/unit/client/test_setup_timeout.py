@@ -6,7 +6,8 @@ from contextlib import closing
 import pytest
 
 from ottla.base.errors import UnreachableError
-from ottla.client.connecting.cluster import ClientSettings, SocketTransport
+from ottla.client.connecting.cluster import ClientSettings, Cluster, SocketTransport
+from tests.support.scripted_broker import ScriptedBroker
 
 
 def test_a_new_connection_is_given_up_before_a_response_would_be() -> None:
@@ -16,3 +17,18 @@ def test_a_new_connection_is_given_up_before_a_response_would_be() -> None:
         pytest.raises(UnreachableError, match="timed out"),
     ):
         transport.connect(server.getsockname())
+
+
+def test_who_stands_still_is_asked_once_by_a_client_in_haste() -> None:
+    settings = ClientSettings(request_timeout_s=3600, setup_timeout_s=0.02)
+    with (
+        closing(socket.create_server(("127.0.0.1", 0))) as still,
+        closing(ScriptedBroker(lambda offset: None)) as other,
+    ):
+        still.settimeout(0)
+        addresses = [still.getsockname(), ("127.0.0.1", other.port)]
+        with Cluster(addresses, settings, sleep=lambda _: None) as cluster:
+            cluster.refresh()
+        still.accept()[0].close()
+        with pytest.raises(BlockingIOError):
+            still.accept()

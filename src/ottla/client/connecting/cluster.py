@@ -74,7 +74,9 @@ class ClientSettings:
     client_id: str = CLIENT_ID
     request_timeout_s: float = 30.0
     setup_timeout_s: float | None = None
-    """A shorter time within which a broker must answer a new connection."""
+    """A shorter time within which a broker must answer a new connection, for clients in haste:
+    they do not ask again who has not answered.
+    """
     first_pause_s: float = 0.1
     last_pause_s: float = 0.5
     patience_s: float = 4.5
@@ -184,6 +186,8 @@ class Cluster(Closing):
         self.cluster_id: str | None = None
         """`None` before the first answer, and of brokers before Kafka 0.10.1."""
         self._silent: set[int] = set()
+        self._still: dict[Address, str] = {}
+        """Who has not answered in time, and with which error."""
         """Brokers that did not answer recently, which are asked last."""
         self._failed = NO_NODE
         """The broker of which `again` is just told that it does not answer."""
@@ -496,7 +500,15 @@ class Cluster(Closing):
     def _connect(self, address: Address) -> Connection:
         if self._is_closed:
             raise UserError("this client is closed; create another")
-        return self._transport.connect(address)
+        if address in self._still:
+            raise UnreachableError(self._still[address])
+        try:
+            return self._transport.connect(address)
+        except UnreachableError as error:
+            is_in_haste = self.settings.setup_timeout_s is not None
+            if is_in_haste and isinstance(error.__cause__, TimeoutError):
+                self._still[address] = str(error)
+            raise
 
     def _drop(self, node_id: int) -> None:
         connection = self._connections.pop(node_id, None)
