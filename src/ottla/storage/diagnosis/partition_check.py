@@ -181,13 +181,10 @@ class _PartitionCheck:
         self._path = path
         self._options = options
         self._report = PartitionReport(path)
-        self._folders: list[str] = []
-        self._names: dict[str, FileDescription] = {}
-        for name in file_system.list(path):
-            if is_directory(file_system, join(path, name)):
-                self._folders.append(name)
-            else:
-                self._names[name] = describe(name)
+        names, others = file_system.list(path), file_system.list_others(path)
+        self._folders = [one for one in others if is_directory(file_system, join(path, one))]
+        folders = {*self._folders}
+        self._names = {name: describe(name) for name in names if name not in folders}
         self._epochs = epoch_check(file_system, self._at(filenames.LEADER_EPOCHS))
         self._gaps = Gaps(file_system, path, lambda: options.cleaned_until)
         self._last_offset = -1
@@ -264,13 +261,13 @@ class _PartitionCheck:
                 yield finding_of(FindingKind.BROKER_FILE, error)
 
     def _check_names(self, bases: set[int]) -> Iterator[Finding]:
+        first = min(bases, default=None)
         for name, described in self._names.items():
             found = _judge_name(name, described)
             if found is not None:
                 kind, reason = found
                 yield Finding(kind=kind, path=self._at(name), position=None, reason=reason)
             elif described.role in INDEX_ROLES and described.offset not in bases:
-                first = min(bases, default=None)
                 yield orphan_index(self._at(name), described.offset, first)
             if described.is_whole_snapshot:
                 yield from metadata_snapshot_findings(self._files, self._at(name))
@@ -361,9 +358,9 @@ class _PartitionCheck:
         self._add(segment.findings(replay, end_offset=end_offset, is_live=is_live))
         if report.integrity is not None:
             place = self._path, segment.base_offset
-            known = {one.path for one in report.findings}
+            changed = [*changed_index_findings(self._files, place, report.integrity)]
+            known = {one.path for one in report.findings} if changed else ()
             self._add(wrong_file_findings(self._files, place, report.integrity))
-            changed = changed_index_findings(self._files, place, report.integrity)
             self._add(one for one in changed if one.path not in known)
 
     def _is_misplaced_after_gap(

@@ -93,7 +93,8 @@ def judged_snapshots(
 
     `snapshots` are the paths of existing snapshots, `checksums` the recorded ones, by offset.
     """
-    for offset, path in sorted(snapshots.items(), reverse=True):
+    for offset in sorted(snapshots, reverse=True):
+        path = snapshots[offset]
         try:
             entries, checksum = read_snapshot(file_system, path, checksums.get(offset))
         except FileNotFoundError:

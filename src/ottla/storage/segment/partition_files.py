@@ -235,7 +235,7 @@ def _files(file_system: FileSystem, directory: str, names_there: Sequence[str]) 
     others = parse_file_names(rest, kinds=_TOLD_APART)
     renamed = [one for one in others if one.kind is FileKind.LOG]
     logs |= _replacements(file_system, directory, logs, renamed)
-    segments = _segments(file_system, directory, sorted(logs.items()))
+    segments = _segments(file_system, directory, logs)
     is_by_names = len(segments) == len(logs) > 0 and not renamed
     start = join(directory, "")
     return PartitionFiles(
@@ -264,14 +264,18 @@ _LAST_DIGITS = f"{MAX_OFFSET:0{OFFSET_DIGITS}d}"
 
 
 def _segments(
-    file_system: FileSystem, directory: str, logs: Sequence[tuple[int, str]]
+    file_system: FileSystem, directory: str, logs: Mapping[int, str]
 ) -> ListedSegmentFiles:
-    """The segments of files, by ascending base offsets; those that are gone are left out."""
+    """The segments of files by their base offsets; those that are gone are left out."""
+    offsets = sorted(logs)
+    names = [logs[one] for one in offsets]
+    sizes = file_system.sizes(directory, names)
+    filled = [size for size in sizes if size]
+    if len(filled) == len(names):  # as nearly always, and there may be ten thousand
+        return ListedSegmentFiles(directory, offsets, names, filled)
     found = ListedSegmentFiles(directory, [], [], [])
-    sizes = file_system.sizes(directory, [name for _, name in logs])
-    for (base_offset, name), size in zip(logs, sizes, strict=True):
+    for base_offset, name, size in zip(offsets, names, sizes, strict=True):
         before = found.base_offsets[-1] if size == 0 and found.base_offsets else None
-        # Looked at only where it is empty: a log may have ten thousand segments.
         is_inside = before is not None and empty_log(file_system, directory, base_offset, before)
         if size is not None and not is_inside:
             found.base_offsets.append(base_offset)
