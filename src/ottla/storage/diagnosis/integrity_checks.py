@@ -4,6 +4,7 @@ Format page: docs/format/ottla-integrity.md.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 
 from ottla.base.files import FileSystem, join
@@ -30,7 +31,12 @@ Place = tuple[str, int]
 
 def read_own(file_system: FileSystem, directory: str) -> tuple[Integrity | None, list[Finding]]:
     """The integrity file of a partition, and findings about it; raises `OSError`."""
-    known, reason = read_integrity(file_system, directory), integrity_damage(file_system, directory)
+    known = read_integrity(file_system, directory)
+    if known is not None:
+        # Parsed once, since each segment's facts are asked for several times.
+        known = replace(known, segments=dict(known.segments))
+    is_sound = known is not None and known.is_whole
+    reason = None if is_sound else integrity_damage(file_system, directory)
     if reason is None:
         return known, []
     path = join(directory, INTEGRITY)

@@ -138,6 +138,9 @@ def _found(file_system: FileSystem, path: str, name: PartitionDirectory) -> Foun
     # A damaged file only affects its partition; Kafka takes the whole directory offline.
     metadata_path = join(path, PARTITION_METADATA)
     integrity = read_integrity(file_system, path)
+    if integrity is not None:
+        # Parsed once, since a start asks several times for the facts of each segment.
+        integrity = replace(integrity, segments=dict(integrity.segments))
     recorded_id = integrity.topic_id if integrity else None
     topic_id, damage = judge_topic_id(file_system, metadata_path, recorded_id)
     if damage is not None and topic_id is not None:

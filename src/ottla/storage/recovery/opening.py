@@ -62,12 +62,13 @@ def _list_indexes(log: OpenedLog) -> dict[int, set[FileKind]]:
     indexes: dict[int, set[FileKind]] = {
         one.offset: set() for one in listed if one.kind is FileKind.LOG
     }
+    first = min(indexes, default=None)
     for one in listed:
         if one.offset in indexes:
             indexes[one.offset].add(one.kind)
         else:
             path = join(directory, one.text)
-            found = orphan_index(path, one.offset, min(indexes, default=None))
+            found = orphan_index(path, one.offset, first)
             logger.warning("%s; it is removed", found.text)
             remove_if_present(file_system, path)
     return indexes
