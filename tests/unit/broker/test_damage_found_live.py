@@ -305,3 +305,23 @@ def test_checksums_are_looked_at_once_in_a_while_and_told_by_the_batch_where_nob
         assert (answer.error_code, bool(answer.records)) == (ErrorCode.NONE, True)
         cluster.let_pass(2000)
     assert len([one for one in caplog.records if LOG in one.getMessage()]) == 1
+
+
+def test_a_follower_waits_only_after_what_it_could_not_append(caplog: Any) -> None:
+    cluster = ClusterInProcess(ORDERS, (1, 2))
+    cluster.lead(1)
+    cluster.replicate()
+    cluster.produce(1, b"one", b"two")
+    flip_payload(cluster.disks[1])
+    replicas = replicas_of(cluster.brokers[2])
+
+    def takes() -> bool:
+        ((leader, request),) = replicas.requests(cluster.orders.at)
+        return replicas.take(cluster._answer(leader, request), cluster.orders.at)
+
+    assert [takes() for _ in range(2)] == [False, True], "the second is refused by the leader"
+    assert len([one for one in caplog.records if "broker 1 sends" in one.getMessage()]) == 1
+    flip_payload(cluster.disks[1])
+    assert takes()
+    assert cluster.log(2).log_end_offset == 2
+    assert takes(), "nothing new has come"

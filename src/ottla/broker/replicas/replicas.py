@@ -151,7 +151,9 @@ class Replicas:
         self._said: dict[TopicPartition, str] = {}
         """The last damage that was reported."""
         self._untaken: dict[TopicPartition, str] = {}
-        """The replicas that cannot append what their leader has last sent, and why."""
+        """The replicas that could not append what their leader has last sent, and why."""
+        self._is_untaken = False
+        """Whether that is so of the answer that is taken."""
         self._waiting, timers = waits
         logs = HostedLogs(self._hosting, store.topics, directories, self._opened)
         self.manager = ReplicaManager(options, logs, known)
@@ -451,9 +453,9 @@ class Replicas:
 
     def take(self, answer: LeaderAnswer, at: Timestamps) -> bool:
         """Takes a leader's response; returns whether what came could be appended."""
-        self._at = at
+        self._at, self._is_untaken = at, False
         self._carry_out(self.manager.take(answer))
-        return answer.partition not in self._untaken
+        return not self._is_untaken
 
     # Time
 
@@ -633,7 +635,7 @@ class Replicas:
             size = replicated.append(fetched, self._at.now_ms)
         except ApiError as error:
             # Fetched again after a pause: then the leader looks whether its log is damaged.
-            place = replicated.place
+            place, self._is_untaken = replicated.place, True
             text = f"cannot append to {place} what broker {self.leader_of(place)[0]} sends: {error}"
             if self._untaken.get(place) != text:
                 self._untaken[place] = text
