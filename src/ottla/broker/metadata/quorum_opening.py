@@ -8,7 +8,7 @@ Format pages: docs/format/cluster-metadata.md, docs/format/quorum-state.md. Kafk
 `KafkaMetadataLog.apply`, which truncates at any damage.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
@@ -124,12 +124,33 @@ def open_quorum(
         take_history(log, history)
     except ProtocolError as error:
         raise RefusalError(f"{opened.directory}: {error}; {mend}") from error
+    if own is not None and not history.kraft_version:
+        _check_same_voters(elections, settings_voters)
     first_voter = own is not None and _is_first_voter(elections, history, own)
     if own is not None and first_voter:
         history = VoterHistory(0, VoterSet.of([own._replace(key=ReplicaKey(own.key.id))]))
     if not elections.was_used:
         elections.write(ElectionState(), history.kraft_version, history.voters)
     return OpenedQuorum(log, elections, election, history, first_voter)
+
+
+def _check_same_voters(elections: QuorumStateFile, voters: VoterSet) -> None:
+    """Raises `RefusalError` for voters of the settings that are others than they were: a majority
+    of these may never have heard of what the former ones committed. As in Kafka up to 3.8.
+    """
+    found = elections.find()
+    before = set() if found is None else found.voter_ids
+    if before and voters and before != voters.ids:
+        raise RefusalError(
+            f"{elections.path}: the voters were {_numbers(before)}, and controller.quorum.voters "
+            f"names {_numbers(voters.ids)}: name the same again. With kraft.version=1 (ottla "
+            "cluster features) ottla cluster add-controller and remove-controller change them; if "
+            "the others are lost for good, remove the file"
+        )
+
+
+def _numbers(ids: Collection[int]) -> str:
+    return ", ".join(map(str, sorted(ids)))
 
 
 def _is_first_voter(elections: QuorumStateFile, history: VoterHistory, own: Voter) -> bool:
@@ -142,10 +163,9 @@ def _is_first_voter(elections: QuorumStateFile, history: VoterHistory, own: Vote
     if own.key.id not in found.voter_ids:
         return False
     if others := found.voter_ids - {own.key.id}:
-        numbers = ", ".join(map(str, sorted(others)))
         raise RefusalError(
             f"{elections.path}: the voters of this cluster are named by its settings: name this "
-            f"node and {numbers} in controller.quorum.voters"
+            f"node and {_numbers(others)} in controller.quorum.voters"
         )
     return True
 

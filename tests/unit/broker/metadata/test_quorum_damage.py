@@ -12,7 +12,7 @@ from ottla.broker.metadata.quorum_log import SegmentLimits, snapshot_name
 from ottla.metadata.log_writing import snapshot_parts
 from ottla.quorum.election_state import ElectionState
 from ottla.quorum.messages import SnapshotId
-from ottla.quorum.voters import NO_VOTERS, Endpoint, ReplicaKey, Voter
+from ottla.quorum.voters import NO_VOTERS, Endpoint, ReplicaKey, Voter, VoterSet
 from ottla.testing import CrashMode, FakeFileSystem
 from ottla.testing.broken_disk import BreakableFileSystem
 from tests.support.brokers import disk
@@ -251,3 +251,26 @@ def test_a_full_disk_is_told_and_a_start_has_what_was_synced(number: int) -> Non
     left = QuorumDirectory(inner.crash(CrashMode.STRICT)).opened
     assert left.log.log_end_offset == 1
     assert left.election == STATE
+
+
+def test_voters_of_the_settings_stay_the_same() -> None:
+    """A majority of others may never have heard of what the former ones committed."""
+
+    def voter(node_id: int) -> Voter:
+        return Voter(ReplicaKey(node_id), (Endpoint("C", "h", node_id),))
+
+    def open_with(*ids: int, is_controller: bool = True) -> None:
+        own = voter(1) if is_controller else None
+        QuorumDirectory(files, voters=VoterSet.of(map(voter, ids)), own=own).close()
+
+    files = disk("/d")
+    open_with(1, 2, 3)
+    open_with(1, 2, 3)
+    before = everything(files)
+    for others in ((1,), (1, 2, 3, 4)):
+        with pytest.raises(RefusalError, match=r"the voters were 1, 2, 3, and controller\.quorum"):
+            open_with(*others)
+    assert everything(files) == before
+    open_with(1, is_controller=False)
+    files.remove(QUORUM_STATE)
+    open_with(1)
