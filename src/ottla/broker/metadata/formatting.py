@@ -142,11 +142,6 @@ def _known(path: str, file_system: FileSystem, options: FormatOptions) -> MetaPr
     if META_PROPERTIES not in names:
         _check_unused(path, file_system, names)
         return None
-    if not options.ignore_formatted:
-        raise RefusalError(
-            f"{path} is already formatted; --ignore-formatted leaves it as it is, and formats the "
-            "others"
-        )
     try:
         known = properties_of(file_system, path)
     except CorruptionError as error:
@@ -157,7 +152,15 @@ def _known(path: str, file_system: FileSystem, options: FormatOptions) -> MetaPr
         ("node.id", options.node_id, known.node_id),
     ):
         if has != wanted:
-            raise RefusalError(f"{path} is formatted with {name} {has}, not {wanted}")
+            raise RefusalError(
+                f"{path} is formatted with {name} {has}, not {wanted}; name another directory, or "
+                f"{has}"
+            )
+    if not options.ignore_formatted:
+        raise RefusalError(
+            f"{path} is already formatted; --ignore-formatted leaves it as it is, and formats the "
+            "others"
+        )
     return known
 
 

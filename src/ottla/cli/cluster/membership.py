@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 COLUMNS = ("feature", "#level", "", "#lowest", "#highest")
 METADATA_VERSION = "metadata.version"
+UP = (
+    "note: node {} is up: with controller.quorum.auto.join.enable it soon votes again; to prevent "
+    "that, stop it, or restart it without that setting"
+)
 
 node_argument = click.argument("node", metavar="NODE", type=int)
 directory_option = click.option(
@@ -93,8 +97,13 @@ def remove_controller_command(
     A running one with controller.quorum.auto.join.enable would join again: stop it first.
     """
     with target.admin() as admin:
+        status = admin.describe_quorum()
         confirm(f"Remove voter {node}?", is_confirmed=is_confirmed)
         admin.remove_raft_voter(node, directory=directory)
+        if status is not None and any(
+            one.node == node and not status.is_silent(one) for one in status.voters
+        ):
+            click.echo(UP.format(node), err=True)
         output.say(f"node {node} is no voter any more", {"node": node, "is_voter": False})
         if unregister:
             admin.unregister_controller(node)

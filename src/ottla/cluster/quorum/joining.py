@@ -280,6 +280,8 @@ class QuorumBroker:
         )
         if opened.election is None and self._config.has_controller_role:
             self._told.complain(LOST_VOTES.format(opened.elections.path))
+        if line := node_options.lone_voter(self._config, self.node_id, opened.history.voters):
+            self._told.complain(line)
         return opened, replace(options, first_voter=opened.first_voter)
 
     def _open_options(self, broker: Broker) -> OpenOptions:

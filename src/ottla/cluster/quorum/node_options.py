@@ -93,6 +93,23 @@ def misplaced_voter(config: BrokerConfig, node_id: int) -> str | None:
     return None
 
 
+def lone_voter(config: BrokerConfig, node_id: int, voters: VoterSet) -> str | None:
+    """What is to be said of a controller that is all of its quorum, where the settings name only
+    others, as after a directory was formatted with --standalone by mistake.
+    """
+    others = config.bootstrap_controllers
+    if config.voters or not others or voters.ids != {node_id}:
+        return None
+    own = {one.address[1] for one in controller_listeners(config)}
+    if any(port in own for _, port in others):
+        return None
+    return (
+        f"{BOOTSTRAP} names other controllers, but by its metadata log this node is the only voter "
+        "of a quorum of its own, and in no cluster with them: to join theirs, format an empty "
+        "directory for it with --no-initial-controllers"
+    )
+
+
 def _error(name: str, given: str, reason: str) -> SettingError:
     message = f"{name}={given}: {reason}"
     return SettingError(name, message, message)

@@ -153,6 +153,14 @@ def test_a_formatted_directory_is_refused_and_nothing_is_changed() -> None:
     assert files.status("/b") is None
 
 
+def test_a_directory_of_another_cluster_or_node_is_named_so() -> None:
+    files = disk("/")
+    format_directories(["/a"], files, options())
+    for wanted in (replace(options(), node_id=99), replace(options(), cluster_id="A" * 22)):
+        with pytest.raises(RefusalError, match=r"/a is formatted with (node|cluster)\.id .*, not "):
+            format_directories(["/a"], files, wanted)
+
+
 def test_what_is_formatted_can_be_left_as_it_is() -> None:
     files = disk("/")
     (first,) = format_directories(["/a"], files, options())

@@ -20,7 +20,7 @@ from ottla.broker.startup.opening import BrokerOptions
 from ottla.cluster.place import Place
 from ottla.cluster.quorum.broker_lifecycle import BrokerState
 from ottla.cluster.quorum.joining import QuorumBroker, Told, is_leaving
-from ottla.cluster.quorum.node_options import misplaced_voter
+from ottla.cluster.quorum.node_options import lone_voter, misplaced_voter
 from ottla.config.broker import BrokerConfig, broker_config
 from ottla.metadata.brokers import BrokerRegistration, Endpoint
 from ottla.metadata.deciding.features import feature_records, new_features
@@ -29,6 +29,7 @@ from ottla.metadata.record_versions import versioned
 from ottla.metadata.records import RegisterBrokerRecord
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.protocol.messages.broker_registration import BrokerRegistrationRequest
+from ottla.quorum.voters import ReplicaKey, Voter, VoterSet
 from ottla.storage.files.clean_shutdown import read_clean_shutdown
 from ottla.storage.files.metadata_files import read_metadata_log
 from ottla.testing import FakeFileSystem
@@ -236,6 +237,26 @@ def test_a_voter_that_does_not_listen_where_the_others_look_is_named(
     complaint = misplaced_voter(config, ME) or ""
     assert bool(complaint) == is_named
     assert ("has node 7 at h:9193, and CONTROLLER listens on port 9093" in complaint) == is_named
+
+
+@pytest.mark.parametrize(
+    ("servers", "voters", "is_named"),
+    [
+        ("a:9193,b:9193", (ME,), True),
+        ("a:9193,b:9193", (ME, 1), False),
+        ("a:9193,h:9093", (ME,), False),
+    ],
+)
+def test_a_node_that_is_a_quorum_of_its_own_beside_the_controllers_that_it_names_is_named(
+    servers: str, voters: tuple[int, ...], is_named: bool
+) -> None:
+    config = settings(
+        controller_quorum_voters="",
+        controller_quorum_bootstrap_servers=servers,
+        listeners="PLAINTEXT://h:9092,CONTROLLER://h:9093",
+    )
+    known = VoterSet.of([Voter(ReplicaKey(one, id_of(one))) for one in voters])
+    assert (lone_voter(config, ME, known) is not None) == is_named
 
 
 def test_a_directory_that_is_not_formatted_is_refused() -> None:
