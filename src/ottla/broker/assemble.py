@@ -11,7 +11,7 @@ from dataclasses import field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ottla.base.errors import ApiError, StorageError, UserError
+from ottla.base.errors import ApiError, CorruptionError, StorageError, UserError
 from ottla.base.files import FileSystem, join
 from ottla.base.partitions import TopicPartition
 from ottla.base.timers import AllTimers, Timers
@@ -476,7 +476,12 @@ def _schedule(broker: Broker) -> None:
         with suppress(ApiError):  # no disk accepts the change: expired tokens are unusable anyway
             security.drop_expired_tokens(at.now_ms)
 
-    schedule_log_jobs(jobs, directories, config, broker.log_jobs.retention, more_is_checked)
+    def is_damaged(key: TopicPartition, damage: CorruptionError) -> None:
+        with suppress(ApiError):  # as when it is not served any more
+            broker.topics.partition(*key).damaged(damage, "read")
+
+    retention = broker.log_jobs.retention
+    schedule_log_jobs(jobs, directories, config, retention, more_is_checked, is_damaged)
     if config().token_secret and broker.options.quorum is None:
         jobs.add(lambda: config().delegation_token_expiry_check_interval_ms, expire_tokens)
     if broker.remote_logs is not None:

@@ -5,12 +5,13 @@ from contextlib import suppress
 from itertools import islice
 from typing import Final
 
-from ottla.base.errors import StorageError
+from ottla.base.errors import CorruptionError, StorageError
 from ottla.base.partitions import TopicPartition
-from ottla.base.timestamps import Timestamps
 from ottla.broker.log_jobs.abort_checking import INTERVAL_MS, AbortChecking
+from ottla.broker.log_jobs.file_checks import FileChecks
 from ottla.broker.log_jobs.jobs import Jobs
 from ottla.broker.log_jobs.retention import Retention
+from ottla.broker.log_jobs.sliced_job import SlicedJob
 from ottla.config.broker import BrokerConfig
 from ottla.storage.directory.log_checkpoints import LogCheckpoints
 from ottla.storage.directory.log_directories import LogDirectories
@@ -24,8 +25,11 @@ def schedule_log_jobs(
     config: Callable[[], BrokerConfig],
     retention: Retention,
     on_checked: Callable[[TopicPartition], None],
+    on_damage: Callable[[TopicPartition, CorruptionError], None],
 ) -> None:
-    """`on_checked` is called with a partition after more aborted transactions were found."""
+    """`on_checked` is called with a partition after more aborted transactions were found, and
+    `on_damage` with one of whose files another program has removed or shortened one.
+    """
 
     def initial_ms() -> int:
         return config().log_initial_task_delay_ms
@@ -34,6 +38,10 @@ def schedule_log_jobs(
         lambda: config().log_retention_check_interval_ms,
         retention.run_slice,
         initial_ms=initial_ms,
+    )
+    jobs.add(
+        lambda: config().log_retention_check_interval_ms,
+        FileChecks(directories, on_damage).run_slice,
     )
     jobs.add(
         lambda: config().log_flush_offset_checkpoint_interval_ms,
@@ -68,29 +76,7 @@ def schedule_replicas(
     )
 
 
-class _SlicedJob:
-    """A job over all logs, of which each round of the server's loop does a step."""
-
-    def __init__(self, directories: LogDirectories) -> None:
-        self._directories = directories
-        self._at = Timestamps(now_ms=0, monotonic_ms=0.0)
-        self._steps: Iterator[None] | None = None
-
-    def run_slice(self, at: Timestamps) -> bool:
-        """Does the next step; returns whether more are left."""
-        self._at = at
-        if self._steps is None:
-            self._steps = self._all_steps()
-        for _step in self._steps:
-            return True
-        self._steps = None
-        return False
-
-    def _all_steps(self) -> Iterator[None]:
-        raise NotImplementedError
-
-
-class CheckpointWriting(_SlicedJob):
+class CheckpointWriting(SlicedJob):
     """Writes checkpoints of all directories."""
 
     def __init__(
@@ -100,12 +86,12 @@ class CheckpointWriting(_SlicedJob):
         self._write = write
 
     def _all_steps(self) -> Iterator[None]:
-        for directory in self._directories.online:
+        for directory in self.directories.online:
             with suppress(StorageError):  # logged where the directory went offline
                 yield from self._write(directory.checkpoints)
 
 
-class ProducerExpiry(_SlicedJob):
+class ProducerExpiry(SlicedJob):
     """Forgets producers of all logs that have been silent for too long, some in each step."""
 
     def __init__(self, directories: LogDirectories, expiration_ms: Callable[[], int]) -> None:
@@ -113,10 +99,10 @@ class ProducerExpiry(_SlicedJob):
         self._expiration_ms = expiration_ms
 
     def _all_steps(self) -> Iterator[None]:
-        logs = [one for directory in self._directories for one in directory.logs.values()]
+        logs = [one for directory in self.directories for one in directory.logs.values()]
         for number, log in enumerate(logs, 1):
             if log.producers.entries:
-                steps = log.producers.expire_in_steps(lambda: self._at, self._expiration_ms())
+                steps = log.producers.expire_in_steps(lambda: self.at, self._expiration_ms())
                 yield from islice(steps, 1, None)
             if not number % LOGS_PER_STEP:
                 yield

@@ -154,14 +154,16 @@ class LogReader:
             pass
 
     def shortened(self, path: str) -> CorruptionError | None:
-        """Whether a log file is shorter than it was written here; then its batches are checked when
-        they are read. Otherwise the log itself was truncated.
+        """Whether a log file is gone or shorter than it was written here; then its batches are
+        checked when they are read. Otherwise the log itself was truncated.
         """
         for segment in self._segments.values:
             size = segment.log.written_size
             if segment.log.path == path:
                 status = self._log.file_system.status(path)
-                if status is None or status.size >= size:
+                if status is None:
+                    return CorruptionError(path, 0, "the file is gone")
+                if status.size >= size:
                     return None
                 segment.forget_checks(size)
                 return CorruptionError(
