@@ -22,7 +22,7 @@ from ottla.loading.quarantined import kept_before, quarantined_files, quarantine
 from ottla.loading.rerun_plan import RerunRange, plan_rerun
 from ottla.sources.bounds import EARLIEST, LATEST, Bound, BoundKind
 from ottla.sources.log_source import LogSource
-from ottla.tables import Action, Piece, covered
+from ottla.tables import Action, Piece, covered, parts_of
 
 
 def rerun(job: LoadJob, wanted: RerunRange) -> LoadReport:
@@ -42,21 +42,24 @@ def redrive(job: LoadJob) -> list[LoadReport]:
 
     Of each partition it reads from the first of them to the last, and in a table of the latest rows
     up to where the table ends. Records in quarantine that the log no longer has are taken from
-    there, or from the dead-letter topic: a commit for each run of neighbouring ones. Returns the
-    report of each commit, none if there are no such records; raises as `rerun` does.
+    there, or from the dead-letter topic, in a commit before. Returns the report of each commit,
+    none if there are no such records; raises as `rerun` does.
     """
     job.table.require()
     with claimed(job) as state:
         there, lost = _where_they_are(job)
+        if state.layout.is_latest:
+            if lost.rows:
+                raise UserError(_late(job, lost))
+            return [_read_again(job, state, there).report] if there else []
+        of_letters = replace(job, log=LetterSource(job.log, lost))
+        work = [(of_letters, one) for one in _loaded_parts(job, _spans(lost))]
+        work += [(job, one) for one in _loaded_parts(job, there)]
         reports = []
-        if lost.rows and state.layout.is_latest:
-            raise UserError(_late(job, lost))
-        for ranges in _runs(lost):
-            done = _read_again(replace(job, log=LetterSource(job.log, lost)), state, ranges)
+        for source, ranges in work:
+            done = _read_again(source, state, ranges)
             state = done.state
             reports.append(done.report)
-        if there:
-            reports.append(_read_again(job, state, there).report)
         return reports
 
 
@@ -105,10 +108,27 @@ def _by_where_they_are(
     return there, set_aside(job.table, Letters(lost))
 
 
-def _runs(letters: Letters) -> list[dict[TopicPartition, OffsetRange]]:
-    """The runs of all partitions, as many at a time as have another one."""
-    runs = [[(place, one) for one in letters.runs(place)] for place in letters.rows]
-    return [dict(filter(None, some)) for some in zip_longest(*runs)]
+def _spans(letters: Letters) -> dict[TopicPartition, OffsetRange]:
+    """From the first letter to the last, by partition."""
+    runs = {place: letters.runs(place) for place in letters.rows}
+    return {
+        place: OffsetRange(from_offset=some[0].from_offset, until_offset=some[-1].until_offset)
+        for place, some in runs.items()
+    }
+
+
+def _loaded_parts(
+    job: LoadJob, ranges: Mapping[TopicPartition, OffsetRange]
+) -> list[dict[TopicPartition, OffsetRange]]:
+    """The parts of ranges between the offsets that no load had, of all partitions that have another
+    one.
+    """
+    pieces = covered(job.table.entries())
+    parts = [
+        [(place, one) for one in parts_of(pieces.get(place.partition, ()), wanted)]
+        for place, wanted in ranges.items()
+    ]
+    return [dict(filter(None, some)) for some in zip_longest(*parts)]
 
 
 def _late(job: LoadJob, lost: Letters) -> str:

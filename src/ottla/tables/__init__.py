@@ -51,7 +51,7 @@ if TYPE_CHECKING:
         begins_a_new_hour,
         complete_hours,
     )
-    from ottla.tables.ledger.coverage import Piece, covered, first_gap
+    from ottla.tables.ledger.coverage import Piece, covered, first_gap, parts_of
     from ottla.tables.ledger.ledger import TableState
     from ottla.tables.maintenance.forgetting import (
         ConditionRecord,
@@ -104,7 +104,7 @@ _NAMES = {
     "formats.transaction_log": "CommitTakenError Contents whole_paths",
     "layout": "LayoutOptions TableLayout",
     "ledger.completeness": "HOUR_MS CompleteHour begins_a_new_hour complete_hours",
-    "ledger.coverage": "Piece covered first_gap",
+    "ledger.coverage": "Piece covered first_gap parts_of",
     "entries": (
         "Action DataFile FileRole Forgotten LedgerEntry LoadedPartition MergeCounts by_partition "
         "loaded_partitions of_role rows_only total_size whole_files"

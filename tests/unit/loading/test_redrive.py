@@ -1,5 +1,6 @@
 """The quarantine as a table, and what becomes of it when its records are read again."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -155,12 +156,33 @@ def test_records_that_the_log_no_longer_has_become_rows_from_the_quarantine(tmp_
     expected = orders.rows_of("id bigint", str(tmp_path / "other"))
     with ottla.open(orders.log) as log:
         log.delete_records("orders", {0: 3, 1: 3})
-    assert redrive(orders.job("id bigint"))
+    # What the log has not, and what it has.
+    assert len(redrive(orders.job("id bigint"))) == 2
     assert orders.aside() == [(0, 2)]
     assert orders.rows() == expected
     orders.assert_whole()
     assert redrive(orders.job("id bigint"))  # The log has the last of them, which is a row.
     assert (orders.aside(), orders.rows()) == ([(0, 2)], expected)
+
+
+def test_the_quarantine_is_read_again_on_both_sides_of_offsets_that_no_load_had(
+    tmp_path: Path,
+) -> None:
+    orders = Orders(tmp_path)
+    orders.load(b'{"id": 1}', WIDE, b'{"id": 2}', WIDE)
+    with ottla.open(orders.log) as log:
+        log.append("orders", b'{"id": 3}', partition=1)
+        log.append("orders", WIDE, partition=1)
+        log.delete_records("orders", {1: 3})
+    job = orders.job("id int")
+    options = replace(job.options, allow_gaps=True)
+    load(load_job(job.route, LocalEngine(), options=options))
+    orders.load(WIDE, WIDE)
+    assert orders.aside() == [(0, 2), (1, 0), (1, 1), (1, 3), (1, 4)]
+    assert len(redrive(orders.job("id bigint"))) == 2
+    assert orders.aside() == []
+    assert len(orders.rows()) == 7
+    orders.assert_whole()
 
 
 def test_records_without_bytes_that_the_log_no_longer_has_stay_in_quarantine(

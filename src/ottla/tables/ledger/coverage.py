@@ -41,6 +41,20 @@ def first_gap(pieces: Iterable[Piece], wanted: OffsetRange) -> int | None:
     return next_offset if next_offset < wanted.until_offset else None
 
 
+def parts_of(pieces: Iterable[Piece], wanted: OffsetRange) -> list[OffsetRange]:
+    """The parts of a range that pieces have without a gap; pieces are in order."""
+    parts: list[OffsetRange] = []
+    for piece in pieces:
+        first = max(piece.from_offset, wanted.from_offset)
+        until = min(piece.until_offset, wanted.until_offset)
+        if first >= until:
+            continue
+        if parts and parts[-1].until_offset == first:
+            first = parts.pop().from_offset
+        parts.append(OffsetRange(from_offset=first, until_offset=until))
+    return parts
+
+
 def _piece(entry: LedgerEntry, stated: LoadedPartition) -> Piece:
     return Piece(
         from_offset=stated.from_offset,
