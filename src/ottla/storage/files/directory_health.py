@@ -5,16 +5,26 @@ could not begin for lack of descriptors or memory is not a disk error: only that
 Kafka's counterpart: `LogDirFailureChannel`.
 """
 
+import errno
 import functools
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Concatenate, ParamSpec, Protocol, TypeVar, cast
+from typing import Concatenate, Final, ParamSpec, Protocol, TypeVar, cast
 
 from ottla.base.errors import DISK_REMEDIES, ShortageError, StorageError
 from ottla.base.files import is_shortage
 
 logger = logging.getLogger(__name__)
+
+REMEDIES: Final = {
+    **DISK_REMEDIES,
+    errno.ENOENT: "put back what is missing",
+    errno.ENOTDIR: "put back the directory that was replaced",
+    errno.EROFS: "mount the disk so that it can be written",
+    errno.EACCES: "give this user the right to write there",
+}
+"""What people can do about an error in the directory of a broker."""
 
 
 class DirectoryHealth:
@@ -48,7 +58,7 @@ class DirectoryHealth:
             return ShortageError(self.directory, reason)
         if self.failure is None:
             self.failure = StorageError(self.directory, reason)
-            self.fix = DISK_REMEDIES.get(error.errno or 0, self.fix)
+            self.fix = REMEDIES.get(error.errno or 0, self.fix)
             logger.error(
                 "%s goes offline until a restart: %s; %s", self.directory, reason, self.fix
             )

@@ -58,6 +58,10 @@ def test_first_failure_counts() -> None:
         (errno.ENOSPC, "make room on the disk"),
         (errno.EDQUOT, "make room on the disk, or have the quota raised"),
         (errno.EFBIG, "raise the limit of a file's size (ulimit -f)"),
+        (errno.ENOENT, "put back what is missing"),
+        (errno.ENOTDIR, "put back the directory that was replaced"),
+        (errno.EROFS, "mount the disk so that it can be written"),
+        (errno.EACCES, "give this user the right to write there"),
     ],
 )
 def test_the_fix_is_that_of_the_error(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from ottla.base.errors import ShortageError
-from ottla.storage.files.patient_files import IMPATIENT, Patience, patient_files
+from ottla.storage.files.patient_files import Patience, patient_files
 from ottla.testing.recording import IoCall, IoKind
 from tests.support.brokers import disk
 from tests.support.shortages import ScarceFileSystem
@@ -58,7 +58,7 @@ def test_what_needs_a_descriptor_waits_for_it_and_says_so_seldom(
 
 def test_whoever_is_to_wait_no_more_is_refused() -> None:
     files, _ = scarce()
-    for patience in (IMPATIENT, Patience(Waits(files, None))):
+    for patience in (Patience(), Patience(Waits(files, None))):
         files.has_descriptors = False
         with pytest.raises(OSError, match="Too many open files"):
             patient_files(files, patience).open("/d/a", create=True)
