@@ -56,10 +56,25 @@ class Membership:
         elif not voter.endpoints or voter.key.id < 0:
             reason = "A voter needs an id and a listener."
             self._answer(pending_id, ErrorCode.INVALID_REQUEST, reason)
+        elif self._lacks_listener(voter):
+            names = ", ".join(one.name for one in voter.endpoints)
+            reason = (
+                f"Controllers reach each other by the listener {self._listener} "
+                f"(controller.listener.names), not {names}."
+            )
+            self._answer(pending_id, ErrorCode.INVALID_REQUEST, reason)
         else:
             until_ms = self._node.now_ms + request.timeout_ms
             self._leader.change = VoterChange(pending_id, request, until_ms)
             self._ask_versions(voter)
+
+    @property
+    def _listener(self) -> str | None:
+        own = self._node.options.endpoints
+        return own[0].name if own else None
+
+    def _lacks_listener(self, voter: Voter) -> bool:
+        return self._listener not in (None, *(one.name for one in voter.endpoints))
 
     def remove(self, pending_id: Hashable, request: RemoveVoter) -> None:
         node, key = self._node, request.key

@@ -564,6 +564,10 @@ def test_changes_of_voters_that_cannot_be_are_refused() -> None:
     refused = (
         (AddVoter(None, voter(TWO), 5000), ErrorCode.DUPLICATE_VOTER),
         (AddVoter(None, Voter(FOUR), 5000), ErrorCode.INVALID_REQUEST),
+        (
+            AddVoter(None, Voter(FOUR, (endpoint(FOUR)._replace(name="NOPE"),)), 5000),
+            ErrorCode.INVALID_REQUEST,
+        ),
         (RemoveVoter(None, FOUR), ErrorCode.VOTER_NOT_FOUND),
         (RemoveVoter(None, ReplicaKey(2, ONE.directory_id)), ErrorCode.VOTER_NOT_FOUND),
         (RemoveVoter("x", TWO), ErrorCode.INCONSISTENT_CLUSTER_ID),
