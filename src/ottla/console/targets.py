@@ -196,7 +196,7 @@ class Place:
                     admin.partitions([topic])
                 found = local_directories(admin, topic)
             # Topic settings are requested later, over another connection.
-            return found and replace(found, topic_settings=self._topic_settings())
+            return found and replace(found, topic_settings=self._topic_settings(), configs={})
         directories = read_directories(self.target.directories)
         if not self.has_broker:
             return directories

@@ -48,6 +48,8 @@ class Directories:
     given: Mapping[str, str] = field(default_factory=dict)
     tiers: list["RemoteRecords"] = field(default_factory=list)
     """What was read of the records about a tier; filled by `remote_records`."""
+    configs: dict[str, TopicConfig] = field(default_factory=dict)
+    """The settings of topics, each asked for once; filled by `config`."""
 
     def remote_part(self, log: ReadOnlyLog) -> "RemotePart | None":
         """What is in the tier of a log of these directories; `None` for a topic without a tier."""
@@ -105,6 +107,11 @@ class Directories:
 
     def config(self, topic: str) -> TopicConfig:
         """A topic's settings, with defaults for those that are unknown or not valid."""
+        if topic not in self.configs:
+            self.configs[topic] = self._config(topic)
+        return self.configs[topic]
+
+    def _config(self, topic: str) -> TopicConfig:
         if self.topic_settings is not None:
             config = with_values(TopicConfig(), self.topic_settings(topic))
         else:
@@ -173,7 +180,7 @@ def with_broker(
 ) -> Directories:
     """The directories with the settings that the running broker reports."""
     broker = described_config(own)
-    return replace(directories, topic_settings=topic_settings, broker=broker)
+    return replace(directories, topic_settings=topic_settings, broker=broker, configs={})
 
 
 def described_config(own: Mapping[str, str]) -> BrokerConfig:
