@@ -64,13 +64,9 @@ class Stopped(BaseException):
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the catalog is that nobody configured."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("PYICEBERG_HOME", str(tmp_path))
-    # Its own planner is a package by itself.
+def planner(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The own planner of polars is a package by itself."""
     monkeypatch.setenv("POLARS_ICEBERG_PLANNER", "pyiceberg")
-    return tmp_path
 
 
 def append(path: Path, count: int) -> None:

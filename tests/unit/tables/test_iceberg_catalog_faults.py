@@ -27,15 +27,7 @@ from tests.unit.tables.test_iceberg import (
     place,
 )
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the catalog is that nobody configured."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("PYICEBERG_HOME", str(tmp_path))
-    return tmp_path
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("home")]
 
 
 def test_a_table_that_another_program_has_dropped_or_renamed_is_reported_with_its_place(

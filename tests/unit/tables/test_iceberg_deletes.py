@@ -28,15 +28,9 @@ from ottla.tables.table import Table
 from ottla.tables.writing.progress import Progress, Step
 from tests.support.iceberg_deletes import delete_equal, delete_positions
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("home")]
 
 TABLE = "iceberg://lake/shop.orders"
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("PYICEBERG_HOME", str(tmp_path))
 
 
 def place(path: Path) -> LoadRoute:

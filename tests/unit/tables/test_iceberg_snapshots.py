@@ -17,15 +17,7 @@ from ottla.tables.formats.durable_files import local_path
 from ottla.tables.maintenance.vacuum import vacuum
 from tests.unit.tables.test_iceberg import TABLE, by_pyiceberg, catalog, is_equal, load_new, place
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the catalog is that nobody configured."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("PYICEBERG_HOME", str(tmp_path))
-    return tmp_path
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("home")]
 
 
 def test_small_loads_merge_manifests_and_expire_snapshots_as_the_table_says(home: Path) -> None:
