@@ -120,10 +120,11 @@ class Host:
             last_fetched_epoch=EPOCH if end else -1,
         )
 
-    def take(self, answer: LeaderAnswer, at: Timestamps) -> None:
+    def take(self, answer: LeaderAnswer, at: Timestamps) -> bool:
         if answer.partition == F:
             for effect in self.following.take(answer):
                 self._carry_out(effect)
+        return True
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:

@@ -36,6 +36,7 @@ CAUGHT = {
     "ottla.codec.frames.CompressionError": "an invalid batch",
     "ottla.codec.varint.VarintError": "an invalid batch",
     "ottla.record.batch.InvalidBatchError": "CorruptionError and CorruptBatchError say where",
+    "ottla.runtime.thread_ends.HangingError": "whoever closes a log: it is a StorageError",
     "ottla.sources.conditions.ConditionError": "Spark's source, which shows the condition",
     "ottla.sources.log_source.OffsetsGoneError": "loads and streams",
     "ottla.sources.wire.wire_client.GroupHasMembersError": "loads that commit",
