@@ -8,6 +8,7 @@ import pytest
 import ottla
 from ottla.client.administration.admin import Admin
 from ottla.client.connecting.cluster import Cluster
+from ottla.client.producing import core
 from tests.support.answering_brokers import BROKERS, AnsweringBrokers
 
 QUESTIONS = [Admin.describe_cluster, Admin.list_partition_reassignments]
@@ -67,9 +68,12 @@ def test_the_controller_is_asked_for_topics_and_others_where_it_is_down() -> Non
     assert asked() == 1
 
 
+@pytest.mark.parametrize("controller", BROKERS)
 @pytest.mark.parametrize("knows", BROKERS)
-def test_a_topic_is_found_as_soon_as_one_broker_has_heard_of_it(knows: int) -> None:
-    brokers = AnsweringBrokers(has_heard=lambda one: one == knows)
+def test_a_topic_is_found_as_soon_as_one_broker_has_heard_of_it(
+    knows: int, controller: int
+) -> None:
+    brokers = AnsweringBrokers(controller=controller, has_heard=lambda one: one == knows)
     cluster = Cluster([("b", 1)], sleep=lambda _: None, topics=[], transport=brokers)
     assert list(cluster.look_up(["orders"])) == ["orders"]
     cluster = Cluster([("b", 1)], sleep=lambda _: None, topics=[], transport=brokers)
@@ -83,6 +87,34 @@ def test_a_topic_of_which_no_broker_has_heard_is_missing() -> None:
     assert cluster.look_up(["orders"]) == {}
     with pytest.raises(ottla.UserError, match="there is no topic orders"):
         cluster.topic("orders")
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3])
+def test_a_producer_waits_a_moment_for_a_topic_of_which_no_broker_has_heard(
+    rounds: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept: list[float] = []
+    brokers = AnsweringBrokers(has_heard=lambda _: len(slept) >= rounds)
+    cluster = Cluster([("b", 1)], sleep=slept.append, topics=[], transport=brokers)
+    monkeypatch.setattr(core, "open_target", lambda *_, **__: cluster)
+    with ottla.Producer("b:1", settings={"enable.idempotence": False}) as producer:
+        assert producer.partitions_for("orders") == {0}
+    assert slept == [*core.NEW_TOPIC_PAUSES_S][:rounds]
+
+
+def test_a_producer_says_that_a_topic_is_missing_after_less_than_a_second(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slept: list[float] = []
+    brokers = AnsweringBrokers(has_heard=lambda _: False)
+    cluster = Cluster([("b", 1)], sleep=slept.append, topics=[], transport=brokers)
+    monkeypatch.setattr(core, "open_target", lambda *_, **__: cluster)
+    with (
+        ottla.Producer("b:1", settings={"enable.idempotence": False}) as producer,
+        pytest.raises(ottla.UnknownTopicError),
+    ):
+        producer.partitions_for("orders")
+    assert sum(slept) < 1
 
 
 PLACE = ottla.TopicPartition("orders", 0)

@@ -316,8 +316,12 @@ class Cluster(Closing):
         return {name: self._topics[name] for name in topics if name in self._topics}
 
     def _ask_more(self, topics: Collection[str]) -> None:
-        """A broker may not have heard yet of a topic that another one has just answered for."""
-        for node_id in self._by_preference()[1:ASKED_FOR_NEW_TOPICS]:
+        """A broker may not have heard yet of a topic that another one has just answered for.
+
+        The first to ask now may not have been the first before, when the controller was another.
+        """
+        nodes = self._by_preference()
+        for node_id in nodes[:ASKED_FOR_NEW_TOPICS] if len(nodes) > 1 else ():
             if all(name in self._topics or name in self._refused for name in topics):
                 return
             try:

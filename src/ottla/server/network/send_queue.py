@@ -8,6 +8,7 @@ from collections import deque
 from errno import EIO
 from typing import Final, Protocol
 
+from ottla.base.errors import OttlaError
 from ottla.base.files import Buffer, FileSlice
 from ottla.base.memory_files import MemoryFile
 
@@ -25,7 +26,7 @@ class Sink(Protocol):
         """Sends some of the slice, from its start; returns how many bytes."""
 
 
-class UnreadableFileError(Exception):
+class UnreadableFileError(OttlaError):
     """What a response refers to cannot be read, so that the connection cannot continue: the file at
     `path` is shorter or, with a `cause`, its disk broken.
     """
