@@ -7,8 +7,7 @@ import pytest
 
 import ottla
 from ottla.client.administration.admin import Admin
-from ottla.client.connecting.cluster import Cluster
-from ottla.client.producing import core
+from ottla.client.connecting.cluster import NEW_TOPIC_PAUSES_S, Cluster
 from tests.support.answering_brokers import BROKERS, AnsweringBrokers
 
 QUESTIONS = [Admin.describe_cluster, Admin.list_partition_reassignments]
@@ -89,32 +88,31 @@ def test_a_topic_of_which_no_broker_has_heard_is_missing() -> None:
         cluster.topic("orders")
 
 
-@pytest.mark.parametrize("rounds", [1, 2, 3])
-def test_a_producer_waits_a_moment_for_a_topic_of_which_no_broker_has_heard(
-    rounds: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("rounds", [0, 1, 2, 3])
+def test_a_topic_of_which_no_broker_has_heard_is_looked_for_again(rounds: int) -> None:
     slept: list[float] = []
     brokers = AnsweringBrokers(has_heard=lambda _: len(slept) >= rounds)
     cluster = Cluster([("b", 1)], sleep=slept.append, topics=[], transport=brokers)
-    monkeypatch.setattr(core, "open_target", lambda *_, **__: cluster)
-    with ottla.Producer("b:1", settings={"enable.idempotence": False}) as producer:
-        assert producer.partitions_for("orders") == {0}
-    assert slept == [*core.NEW_TOPIC_PAUSES_S][:rounds]
+    found = cluster.look_for("orders")
+    assert found is not None
+    assert found.leaders == {0: 1}
+    assert slept == [*NEW_TOPIC_PAUSES_S][:rounds]
 
 
-def test_a_producer_says_that_a_topic_is_missing_after_less_than_a_second(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_topic_that_does_not_exist_is_missing_after_less_than_a_second() -> None:
     slept: list[float] = []
     brokers = AnsweringBrokers(has_heard=lambda _: False)
     cluster = Cluster([("b", 1)], sleep=slept.append, topics=[], transport=brokers)
-    monkeypatch.setattr(core, "open_target", lambda *_, **__: cluster)
-    with (
-        ottla.Producer("b:1", settings={"enable.idempotence": False}) as producer,
-        pytest.raises(ottla.UnknownTopicError),
-    ):
-        producer.partitions_for("orders")
-    assert sum(slept) < 1
+    assert cluster.look_for("orders") is None
+    assert 0 < sum(slept) < 1
+
+
+def test_one_broker_by_itself_is_asked_once_for_a_topic() -> None:
+    slept: list[float] = []
+    brokers = AnsweringBrokers(known=lambda _: (1,), has_heard=lambda _: False)
+    cluster = Cluster([("b", 1)], sleep=slept.append, topics=[], transport=brokers)
+    assert cluster.look_for("orders") is None
+    assert slept == []
 
 
 PLACE = ottla.TopicPartition("orders", 0)

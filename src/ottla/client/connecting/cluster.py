@@ -54,6 +54,9 @@ PASSING = LEADS_NOT.union(
 ASKED_FOR_NEW_TOPICS = 5
 """Brokers that are asked about a topic before it counts as missing."""
 
+NEW_TOPIC_PAUSES_S = (0.1, 0.2, 0.4)
+"""Before brokers are asked again: they hear of a new topic a moment after it is made."""
+
 NO_NODE = -1
 KNOWS_NOBODY = "the broker knows no brokers of its cluster yet"
 LAST_SINGLE_KEY_VERSION = 3
@@ -314,6 +317,18 @@ class Cluster(Closing):
                 code = self._refused[name]
                 raise ApiError(code, f"topic {name}: {code.description}")
         return {name: self._topics[name] for name in topics if name in self._topics}
+
+    def look_for(self, name: str) -> ClusterTopic | None:
+        """As `look_up`, for a topic that may just have been made: brokers of a cluster that have
+        not heard of it are asked again, for less than a second.
+        """
+        pauses_s = iter(NEW_TOPIC_PAUSES_S)
+        while (found := self.look_up([name]).get(name)) is None:
+            pause_s = next(pauses_s, None) if len(self._places) > 1 else None
+            if pause_s is None:
+                return None
+            self.sleep(pause_s)
+        return found
 
     def _ask_more(self, topics: Collection[str]) -> None:
         """A broker may not have heard yet of a topic that another one has just answered for.

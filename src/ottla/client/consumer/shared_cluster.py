@@ -103,10 +103,11 @@ class SharedCluster:
         """The topic's partition count. Raises `UnknownTopicError`, and `UserError` if it does not
         have that partition.
         """
-        found = self.topics([name])
-        if name not in found.counts:
-            raise UnknownTopicError(name, self.topic_names())
-        count = found.counts[name]
+        with self._lock:
+            found = self._cluster.look_for(name)
+            if found is None:
+                raise UnknownTopicError(name, self._cluster.topic_names())
+        count = len(found.leaders)
         if partition >= count:
             place = TopicPartition(name, partition)
             raise UserError(f"there is no partition {place}; the topic has {count}")

@@ -8,7 +8,6 @@ from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, OttlaError, UserError
 from ottla.base.partitions import Offsets, TopicPartition
 from ottla.base.values import dataclass
-from ottla.client.connecting.cluster import ClusterTopic
 from ottla.client.connecting.settings import client_settings
 from ottla.client.connecting.target import Target, open_target
 from ottla.client.producing.accumulator import MILLISECONDS, Accumulator, Row, size_of
@@ -30,8 +29,6 @@ if TYPE_CHECKING:
 CLOSED = "this producer is closed; create another"
 FORKED = "this producer was created before the fork; create another in the child"
 NO_TRANSACTION = "no transaction has begun; send within producer.transaction()"
-NEW_TOPIC_PAUSES_S = (0.1, 0.2, 0.4)
-"""Before brokers are asked again for a topic: they hear of a new one a moment after it is made."""
 Group = Union["ConsumerBase", "GroupMetadata", str]
 Append = Callable[[str, Row, int | None, OnDelivery | None], Sending | None]
 
@@ -166,26 +163,18 @@ class ProducerCore:
         """
         self._check_open()
         check_topic_name(topic)
-        found, pauses_s = self._found(topic), iter(NEW_TOPIC_PAUSES_S)
-        while found is None:
-            with self.sender.cluster_lock:
-                pause_s = next(pauses_s, None) if len(self.cluster.node_ids()) > 1 else None
-                if pause_s is None:
-                    raise UnknownTopicError(topic, self.cluster.topic_names())
-            self.cluster.sleep(pause_s)
-            found = self._found(topic)
-        with self._lock:
-            self._accumulator.learn(topic, len(found.leaders))
-        return len(found.leaders)
-
-    def _found(self, topic: str) -> ClusterTopic | None:
         with self.sender.cluster_lock:
             try:
-                return self.cluster.look_up([topic]).get(topic)
+                found = self.cluster.look_for(topic)
             except ApiError as error:
                 if error.code is not ErrorCode.INVALID_TOPIC_EXCEPTION:
                     raise
                 raise RefusedError(f"topic {topic!r}", error) from error
+            if found is None:
+                raise UnknownTopicError(topic, self.cluster.topic_names())
+        with self._lock:
+            self._accumulator.learn(topic, len(found.leaders))
+        return len(found.leaders)
 
     def wait_for_room(self, row: Row) -> None:
         """Returns when there is room for a record; raises `BufferFullError`."""

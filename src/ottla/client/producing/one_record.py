@@ -64,7 +64,7 @@ def send_record(cluster: Cluster, record: OneRecord) -> tuple[TopicPartition, in
 
 def _partition(cluster: Cluster, record: OneRecord) -> int:
     with refusals(f"topic {record.topic}"):
-        found = cluster.look_up([record.topic]).get(record.topic)
+        found = cluster.look_for(record.topic)
     if found is None:
         raise UnknownNameError("topic", record.topic, cluster.topic_names())
     there = sorted(found.leaders)
