@@ -534,9 +534,9 @@ class Server:
             return
         try:
             is_drained = connection.send()
-        except UnreadableFileError as error:
-            self._broker.fetches.could_not_send(error.path, error.cause)
-            self._close(connection, CloseReason.DISK, error)
+        except UnreadableFileError as damage:  # not `error`: compiled, a name is of one class
+            self._broker.fetches.could_not_send(damage.path, damage.cause)
+            self._close(connection, CloseReason.DISK, damage)
             return
         except OSError as error:
             self._close(connection, CloseReason.NETWORK, error)
