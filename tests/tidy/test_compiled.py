@@ -106,3 +106,29 @@ def test_fields_of_compiled_dataclasses_have_types_that_their_module_knows() -> 
                 and field.annotation.id not in known | imported.keys()
             ]
     assert unknown == []
+
+
+def caught_names(function: ast.AST) -> dict[str, set[str]]:
+    """The names of a function's except clauses, with what each of them is."""
+    found: dict[str, set[str]] = {}
+    for one in ast.walk(function):
+        if isinstance(one, ast.ExceptHandler) and one.name and one.type:
+            found.setdefault(one.name, set()).add(ast.unparse(one.type))
+    return found
+
+
+def test_a_compiled_error_has_its_name_for_itself_where_it_is_caught() -> None:
+    """Compiled, all except clauses with a name share a variable of the first one's class."""
+    compiled = compiled_modules()
+    shared = []
+    for path in compiled:
+        tree = ast.parse(path.read_text())
+        origins = imported_names(tree) | dict.fromkeys(CLASS.findall(path.read_text()), path)
+        shared += [
+            f"{path.relative_to(PACKAGE)}: {function.name}: {name}"
+            for function in ast.walk(tree)
+            if isinstance(function, ast.FunctionDef)
+            for name, kinds in caught_names(function).items()
+            if len(kinds) > 1 and any(origins.get(one) in compiled for one in kinds)
+        ]
+    assert shared == []
