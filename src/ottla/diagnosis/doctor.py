@@ -166,12 +166,11 @@ def _check_refused(directories: Directories) -> Iterator[Complaint]:
     config, found = directories.broker, directories.found
     is_alone = not config.is_quorate and not config.zookeeper_connect
     if found.refusal_reason is not None and directories.are_settings_known and is_alone:
-        yield Complaint(
+        yield _to_adopt(
+            directories,
             kind="metadata_refused",
             where="topics, settings, users, ACLs and producer ids",
             what=f"cannot be changed: {found.refusal_reason}",
-            remedy=Remedy.ADOPT,
-            subject=" ".join(one.path for one in directories.opened),
         )
 
 
@@ -186,21 +185,24 @@ def _check_unknown(directories: Directories) -> Iterator[Complaint]:
     """Topics and other settings of Apache Kafka that were not adopted."""
     for why in sorted(set(directories.unknown.values())):
         topics = [name for name, reason in directories.unknown.items() if reason == why]
-        yield Complaint(
+        yield _to_adopt(
+            directories,
             kind="settings_not_adopted",
             where=f"topic {', '.join(topics)}",
             what=f"nothing of it is deleted or compacted, since {why}",
-            remedy=Remedy.ADOPT,
-            subject=" ".join(one.path for one in directories.opened),
         )
     if directories.found.unread is not None:
-        yield Complaint(
+        yield _to_adopt(
+            directories,
             kind="settings_not_adopted",
             where="quotas, users, ACLs and settings of brokers and groups",
             what=f"are not known, since {directories.found.unread}",
-            remedy=Remedy.ADOPT,
-            subject=" ".join(one.path for one in directories.opened),
         )
+
+
+def _to_adopt(directories: Directories, *, kind: str, where: str, what: str) -> Complaint:
+    paths = " ".join(one.path for one in directories.opened)
+    return Complaint(kind=kind, where=where, what=what, remedy=Remedy.ADOPT, subject=paths)
 
 
 def check_settings(

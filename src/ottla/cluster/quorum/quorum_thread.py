@@ -144,9 +144,8 @@ class QuorumParts(Generic[ControllerT]):
     (`broker/metadata/quorum_opening.py`); `connect` and `protocol` are those of `ChannelParts`.
 
     Without `snapshots` none are made. A broker has no `new_controller` (image, end of the log,
-    epoch, time). `complain`
-    gets a line for people. `failed` is called once, in the thread, if this node's part in the
-    quorum ends by itself.
+    epoch, time). `complain` gets a line for people. `failed` is called once, in the thread, if this
+    node's part in the quorum ends by itself.
     """
 
     options: QuorumOptions

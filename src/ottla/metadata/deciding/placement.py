@@ -32,13 +32,10 @@ class Start:
     partition: int = 0
 
 
-def place(racks: Racks, partition_count: int, replication_factor: int, start: Start) -> Assignment:
-    """Returns the replicas of each partition; raises `ApiError` for impossible counts."""
-    return dict(placing(racks, partition_count, replication_factor, start))
-
-
 def placing(racks: Racks, partition_count: int, replication_factor: int, start: Start) -> Placing:
-    """Racks are used only if every broker has one. Raises `ApiError` for impossible counts."""
+    """Returns the replicas of each partition. Racks are used only if every broker has one. Raises
+    `ApiError` for impossible counts.
+    """
     if partition_count <= 0:
         raise ApiError(ErrorCode.INVALID_PARTITIONS, "The number of partitions is below 1.")
     if replication_factor < 1:

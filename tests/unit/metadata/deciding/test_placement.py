@@ -6,10 +6,14 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.metadata.deciding.placement import Start, place
+from ottla.metadata.deciding.placement import Assignment, Racks, Start, placing
 
 FIVE = dict.fromkeys(range(5))
 RACKS = {0: "rack1", 1: "rack3", 2: "rack3", 3: "rack2", 4: "rack2", 5: "rack1"}
+
+
+def place(racks: Racks, partition_count: int, replication_factor: int, start: Start) -> Assignment:
+    return dict(placing(racks, partition_count, replication_factor, start))
 
 
 def test_without_racks_the_replicas_go_round() -> None:
