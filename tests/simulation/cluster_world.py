@@ -51,7 +51,7 @@ from ottla.controller.operations import Batch, Create, Outcome, Result
 from ottla.controller.parts import ControllerOptions
 from ottla.controller.requests import LeaderAndIsr, Outgoing, StopReplica
 from ottla.metadata.brokers import BrokerRegistration
-from ottla.metadata.deciding.placement import Start, place
+from ottla.metadata.deciding.placement import Start, placing
 from ottla.zookeeper import paths
 from ottla.zookeeper.brokers import encode_broker
 from ottla.zookeeper.notices import encode_log_dir_event
@@ -595,7 +595,7 @@ class World:
             shift=self.chance.randrange(len(brokers)),
             partition=first,
         )
-        return place(brokers, size, 3, start)
+        return dict(placing(brokers, size, 3, start))
 
     # A client that writes with acks=all
 
