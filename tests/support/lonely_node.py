@@ -31,6 +31,8 @@ from tests.support.scripted_images import ME, open_quorum_member
 
 T = TypeVar("T")
 
+FEATURES = {"metadata.version": (7, 25), "group.version": (0, 1), "share.version": (0, 2)}
+
 SETTINGS = {
     "node_id": str(ME),
     "process_roles": "broker,controller",
@@ -165,7 +167,8 @@ def registration(broker_id: int, incarnation: int = 1) -> BrokerRegistrationRequ
         incarnation_id=id_of(1000 + incarnation),
         listeners=[Listener(name="PLAINTEXT", host="h", port=9092)],
         features=[
-            Feature(name="metadata.version", min_supported_version=7, max_supported_version=25)
+            Feature(name=name, min_supported_version=oldest, max_supported_version=newest)
+            for name, (oldest, newest) in FEATURES.items()
         ],
         log_dirs=[id_of(2000 + 10 * broker_id + incarnation)],
     )

@@ -250,7 +250,8 @@ class Broker:
             from ottla.broker.shares.settings import share_settings
             from ottla.broker.shares.shares import Shares
 
-            led = LedPartitions(self, partial(share_settings, self.settings), self.answers.timers)
+            settings_of = partial(share_settings, self.settings, lambda: self.view)
+            led = LedPartitions(self, settings_of, self.answers.timers)
             self._shares = Shares(led, self.settings.config.group_share_max_share_sessions)
             self.answers.timed.append(self._shares)
             if not isinstance(self.replicas, OnlyReplicas):
@@ -267,6 +268,11 @@ class Broker:
         self.groups.topics_deleted(gone)
         if self._shares is not None:
             self._shares.led.topics_deleted(gone)
+
+    def stop_shares(self) -> None:
+        """Forgets who fetches in share groups: the cluster has none any more."""
+        if self._shares is not None:
+            self._shares.stop()
 
     def disconnected(self, connection: Hashable, at: Timestamps) -> None:
         """Ends what a connection had that is closed."""

@@ -74,6 +74,11 @@ class ClusterView(Protocol):
     @property
     def finalized(self) -> FinalizedFeatures: ...
 
+    def level(self, feature: str) -> int:
+        """That by which this broker serves what depends on a feature: the newest where there are
+        no features.
+        """
+
     @property
     def controller_id(self) -> int:
         """-1 without a controller that is up. In a KRaft cluster it is any broker that is: clients

@@ -35,6 +35,7 @@ from ottla.metadata.acls import ResourcePattern
 from ottla.metadata.changes import ImageChanges
 from ottla.metadata.directories import MIGRATING, UNASSIGNED, directory_of
 from ottla.metadata.image import Acls, MetadataImage, PartitionImage
+from ottla.metadata.levels import SHARE_VERSION
 from ottla.storage.directory.log_directories import LogDirectories
 from ottla.zookeeper.topics import PartitionState, ReplicaAssignment
 
@@ -66,6 +67,8 @@ class FollowingBroker(Protocol):
     admin: Admin
 
     def topics_deleted(self, names: Iterable[str]) -> None: ...
+
+    def stop_shares(self) -> None: ...
 
 
 class ImageFollower:
@@ -103,6 +106,8 @@ class ImageFollower:
         if changes.acls:
             broker.security.follow_rules(before.acls, _differing(before.acls, image.acls))
         broker.security.rules_are_known()
+        if changes.features and not image.features.get(SHARE_VERSION):
+            broker.stop_shares()
         if changes.quotas:
             broker.quotas.change(image.quotas)
         self._follow_configs(before, changes)

@@ -21,6 +21,7 @@ from ottla.metadata.cluster_view import (
     Reach,
 )
 from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS, SHARE_GROUP_STATE
+from ottla.metadata.levels import SUPPORTED
 from ottla.storage.directory.log_directories import LogDirectories
 
 if TYPE_CHECKING:
@@ -68,6 +69,9 @@ class ImageView:
         """A broker alone takes part in all that it supports."""
         levels = {name: newest for name, (_, newest) in self.features.items()}
         return FinalizedFeatures(levels, ALONE_EPOCH)
+
+    def level(self, feature: str) -> int:
+        return SUPPORTED[feature][1]
 
     @property
     def controller_id(self) -> int:

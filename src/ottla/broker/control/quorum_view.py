@@ -43,6 +43,9 @@ class QuorumView(ImageView):
         levels = {name: level for name, level in known.items() if level}
         return FinalizedFeatures(levels, image.end_offset - 1)
 
+    def level(self, feature: str) -> int:
+        return self._known.image.features.get(feature, 0)
+
     @property
     def controller_id(self) -> int:
         live = [one for one, known in self._known.image.brokers.items() if not known.is_fenced]

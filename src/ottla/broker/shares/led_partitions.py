@@ -18,6 +18,7 @@ from ottla.base.errors import ApiError
 from ottla.base.partitions import TopicPartition
 from ottla.base.timers import AllTimers, Timers
 from ottla.base.timestamps import Timestamps
+from ottla.base.turns import in_turns, turn_list
 from ottla.broker.membership.state_requests import ReadState, StateRequest, WriteState
 from ottla.broker.records.fetches import Fetches
 from ottla.broker.shares.dead_letters import DeadLetterBroker, DeadLetters, DeadRecords
@@ -406,6 +407,11 @@ class LedPartitions:
         gone = set(names)
         for place in [one for one in self._by_partition if one.topic in gone]:
             self._give_up_all(place)
+
+    def stop(self) -> None:
+        """Drops all."""
+        for led in in_turns(turn_list(self)):
+            self._give_up(led)
 
     # Time
 

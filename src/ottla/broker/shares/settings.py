@@ -6,8 +6,11 @@ from typing import Final, NamedTuple
 from ottla.broker.configs.settings import BrokerSettings
 from ottla.broker.shares.start_offsets import LATEST
 from ottla.coordinator.share.records_in_flight import Limits
+from ottla.metadata.cluster_view import ClusterView
+from ottla.metadata.levels import SHARE_VERSION
 from ottla.storage.log.offsets import Isolation
 
+FIRST_WITH_DEAD_LETTERS: Final = 2
 READ_COMMITTED: Final = "read_committed"
 
 
@@ -29,7 +32,10 @@ SettingsOf = Callable[[str], ShareSettings]
 """Returns the settings of a group, which need not exist."""
 
 
-def share_settings(settings: BrokerSettings, group_id: str) -> ShareSettings:
+def share_settings(
+    settings: BrokerSettings, view: Callable[[], ClusterView], group_id: str
+) -> ShareSettings:
+    """Those in effect: a cluster has dead letters from a level of `share.version` on."""
     config = settings.groups.of(group_id)
     is_committed = config.share_isolation_level == READ_COMMITTED
     return ShareSettings(
@@ -37,7 +43,8 @@ def share_settings(settings: BrokerSettings, group_id: str) -> ShareSettings:
             config.share_delivery_count_limit,
             config.share_record_lock_duration_ms,
             config.share_partition_max_record_locks,
-            has_dead_letters=bool(config.errors_deadletterqueue_topic_name),
+            has_dead_letters=bool(config.errors_deadletterqueue_topic_name)
+            and view().level(SHARE_VERSION) >= FIRST_WITH_DEAD_LETTERS,
         ),
         offset_reset=config.share_auto_offset_reset,
         isolation=Isolation.LAST_STABLE if is_committed else Isolation.HIGH_WATERMARK,

@@ -61,6 +61,13 @@ class Shares:
         for session in self.sessions.disconnected(connection):
             self.led.release(*session.key, ReturnReason.MEMBER_LOST)
 
+    def stop(self) -> None:
+        """Ends all sessions, and drops what is in flight: it is available again, once there are
+        share groups again. Kafka's counterpart: `SharePartitionManager.onShareVersionToggle`.
+        """
+        self.sessions.clear()
+        self.led.stop()
+
     # Requests
 
     def acknowledge(

@@ -110,6 +110,12 @@ class ShareSessions:
             self._remove(one.key)
         return sessions
 
+    def clear(self) -> None:
+        """Ends all."""
+        self._sessions.clear()
+        self._by_connection.clear()
+        self._counts.clear()
+
     def _find(self, key: SessionKey) -> ShareSession:
         session = self._sessions.get(key)
         if session is None:

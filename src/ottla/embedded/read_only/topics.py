@@ -25,6 +25,7 @@ from ottla.metadata.cluster_view import (
     Reach,
 )
 from ottla.metadata.image import TopicImage
+from ottla.metadata.levels import SUPPORTED
 from ottla.storage.files.filenames import PARTITION_METADATA, partition_directory_name
 from ottla.storage.files.partition_metadata import read_topic_id
 from ottla.storage.log.offsets import (
@@ -187,6 +188,9 @@ class ReadOnlyTopics:
         return {one.topic_id: one.name for one in self if one.topic_id != ZERO_UUID}
 
     # The view
+
+    def level(self, feature: str) -> int:
+        return SUPPORTED[feature][1]
 
     def controllers(self, reach: Reach) -> None:
         """There are none."""

@@ -56,6 +56,18 @@ CHANGES_OF_GROUPS: Final = (
     ApiKey.SHARE_GROUP_HEARTBEAT,
 )
 
+OF_NEW_PROTOCOLS: Final = (
+    ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    ApiKey.CONSUMER_GROUP_DESCRIBE,
+    ApiKey.SHARE_GROUP_HEARTBEAT,
+    ApiKey.SHARE_GROUP_DESCRIBE,
+    ApiKey.SHARE_FETCH,
+    ApiKey.SHARE_ACKNOWLEDGE,
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS,
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS,
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS,
+)
+
 NEEDED_SOON: Final = (
     "ottla.coordinator.transaction.requests",
     "ottla.storage.compaction.planning",
@@ -284,6 +296,10 @@ class Dispatcher:
             from ottla.server.authorization.guards import guarded
 
             handle = guarded(api.key, handle, authorizer, by_nodes=door is Door.CONTROLLER)
+        if api.key in OF_NEW_PROTOCOLS:
+            from ottla.server.handling.enabled_protocols import while_enabled
+
+            handle = while_enabled(api.key, handle)
         if door is Door.CONTROLLER:
             from ottla.server.dispatching.own_decisions import ASK_THE_IMAGE, after_own_decisions
 

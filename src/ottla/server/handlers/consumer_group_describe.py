@@ -13,7 +13,6 @@ from ottla.coordinator.consumer.requests import (
     ConsumerGroupDescription,
     ConsumerMemberDescription,
 )
-from ottla.coordinator.requests import CONSUMER
 from ottla.protocol.messages.consumer_group_describe import (
     Assignment,
     ConsumerGroupDescribeRequest,
@@ -42,8 +41,6 @@ def handle(
 
 
 def _describe(group_id: str, context: RequestContext) -> DescribedGroup:
-    if CONSUMER not in context.broker.settings.config.group_coordinator_rebalance_protocols:
-        return DescribedGroup(group_id=group_id, error_code=ErrorCode.UNSUPPORTED_VERSION)
     if not group_id:
         return DescribedGroup(group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID)
     groups = context.broker.groups.machine_of(group_id, context.at)

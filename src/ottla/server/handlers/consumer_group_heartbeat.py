@@ -4,7 +4,6 @@ From version 1 members bring an id of their own (KIP-1082), and may subscribe by
 Kafka's counterpart: `KafkaApis.handleConsumerGroupHeartbeat`.
 """
 
-from ottla.base.error_codes import ErrorCode
 from ottla.base.partitions import by_topic
 from ottla.coordinator.consumer.requests import (
     EVERY_TOPIC,
@@ -12,7 +11,6 @@ from ottla.coordinator.consumer.requests import (
     HeartbeatRequest,
     VisibleTopics,
 )
-from ottla.coordinator.requests import CONSUMER
 from ottla.protocol.messages.consumer_group_heartbeat import (
     Assignment,
     ConsumerGroupHeartbeatRequest,
@@ -29,9 +27,6 @@ def handle(
     context: RequestContext,
     visible: VisibleTopics = EVERY_TOPIC,
 ) -> ConsumerGroupHeartbeatResponse:
-    if CONSUMER not in context.broker.settings.config.group_coordinator_rebalance_protocols:
-        code = ErrorCode.UNSUPPORTED_VERSION
-        return _response(HeartbeatAnswer(error=code, message=code.description))
     groups, at = context.broker.groups, context.at
     groups.prepare(context.may_take_long)
     decision = groups.machine_of(request.group_id, at).consumer_heartbeat(
