@@ -44,8 +44,10 @@ def begin(
     """The commit after `state`; `layout` is that of its rows, `None` for a commit without rows.
 
     Raises `CommitTakenError` after a commit that widened the table's files for this layout, and
-    `UserError` for a layout that the table cannot have.
+    `UserError` for a layout that the table cannot have, or rules of others that its rows may break.
     """
+    if layout is not None:
+        table.log.check_rules()
     if action is Action.RERUN or state.layout.is_latest:
         table.make_whole()
     if layout is not None and widen_files(table, state, layout, options):

@@ -31,6 +31,13 @@ def row_columns(decoded: "Mapping[str, pa.DataType]" = NOT_DECODED) -> "pa.Schem
     )
 
 
+def never_null(*, is_flat: bool) -> set[str]:
+    """The columns that have a value in each row, by their names in a table."""
+    return {f"_{name}" if is_flat else name for name in _NEVER_NULL}
+
+
+_NEVER_NULL = ("partition", "offset", "topic", "commit_id")
+
 VALID_FROM, VALID_TO, IS_CURRENT = "valid_from", "valid_to", "is_current"
 
 

@@ -45,6 +45,7 @@ from ottla.tables.formats.delta_entries import (
     statistics_of,
     transactions_of,
 )
+from ottla.tables.formats.delta_rules import check_rules, refused_by_library
 from ottla.tables.formats.delta_tail import DeltaTail, is_plain, is_plain_path
 from ottla.tables.formats.quarantine_table import publish_quarantine
 from ottla.tables.formats.transaction_log import (
@@ -137,6 +138,18 @@ class DeltaLog:
     def check_names(self, columns: "pa.Schema") -> None:
         """Does nothing: tables with other names than their files have are refused at once."""
 
+    def check_rules(self) -> None:
+        tail = self._followed()
+        if tail is not None and tail.columns is not None:
+            return  # They are those of the last commit, which was checked.
+        table = self._table()
+        if table is not None:
+            self._check_rules(table)
+
+    def _check_rules(self, table: "DeltaTable") -> None:
+        settings = self._asked(table.metadata).configuration
+        check_rules(self._store.address, settings, json.loads(table.schema().to_json()))
+
     def commit(self, change: Change) -> int:
         from deltalake.exceptions import DeltaError
 
@@ -199,6 +212,7 @@ class DeltaLog:
                 or _grown(table, change) != table.schema()
             ):
                 return False
+            self._check_rules(table)
             tail.columns = columns
         return True
 
@@ -405,6 +419,8 @@ class DeltaLog:
             for parts in whole_files(change.removed)
         ]
         added = [self._add(change, parts) for parts in whole_files(change.added)]
+        if change.has_new_rows:
+            self._check_rules(table)
         schema = _grown(table, change) if change.added else table.schema()
         if (removed or change.change_data) and schema != table.schema():
             # The library cannot remove files and change the schema in one transaction. After a
@@ -545,6 +561,8 @@ class DeltaLog:
 
         if not isinstance(error, DeltaError | OSError):
             return error
+        if (refused := refused_by_library(self._store.address, str(error))) is not None:
+            return refused
         return refusal(self._store.address, error)
 
     def _is_parquet(self, path: str) -> bool:

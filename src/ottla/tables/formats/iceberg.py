@@ -20,7 +20,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.conversions import from_bytes, to_bytes
+from pyiceberg.conversions import from_bytes
 from pyiceberg.exceptions import (
     CommitFailedException,
     NoSuchNamespaceError,
@@ -42,14 +42,9 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import (
     BooleanType,
     DateType,
-    DoubleType,
-    FloatType,
     IcebergType,
     IntegerType,
     LongType,
-    NestedField,
-    PrimitiveType,
-    StructType,
 )
 from pyiceberg.utils.config import Config
 
@@ -59,7 +54,7 @@ from ottla.base.patterns import lazy_pattern
 from ottla.base.times import second_text
 from ottla.tables.columns.flat import is_flat, stored_path
 from ottla.tables.columns.partitions import PartitionField
-from ottla.tables.columns.statistics import LeafStatistics, Path, shortened, shortened_bytes
+from ottla.tables.columns.statistics import LeafStatistics, Path
 from ottla.tables.entries import DataFile, whole_files
 from ottla.tables.files.column_types import check_columns, numbers
 from ottla.tables.files.field_ids import struct_paths
@@ -67,6 +62,8 @@ from ottla.tables.files.plain_parquet import plain_type
 from ottla.tables.formats.durable_files import DurableFileIO, local_path
 from ottla.tables.formats.iceberg_deletes import Deletes, packed
 from ottla.tables.formats.iceberg_quarantine import publish_quarantine
+from ottla.tables.formats.iceberg_rules import check_rules, check_version
+from ottla.tables.formats.iceberg_statistics import leaves_of, metrics, parsed_statistics, primitive
 from ottla.tables.formats.rest_catalog import load_configured
 from ottla.tables.formats.transaction_log import (
     Change,
@@ -74,7 +71,7 @@ from ottla.tables.formats.transaction_log import (
     Committed,
     Contents,
     LogState,
-    column_statistics,
+    RefusedError,
     commit_taken,
     is_as_read,
     no_table,
@@ -97,8 +94,6 @@ MIN_SNAPSHOTS = "history.expire.min-snapshots-to-keep"
 _ADDRESS = lazy_pattern(r"iceberg://([\w-]+)/((?:[\w-]+\.)+[\w-]+)")
 _TRIES = 10
 _EPOCH = date(1970, 1, 1)
-_TEXT_SIZE = 16
-"""The characters or bytes of the bounds of a text, as in Iceberg's writers."""
 _PROPERTIES = {
     # Each commit writes the complete metadata.
     TableProperties.METADATA_DELETE_AFTER_COMMIT_ENABLED: "true",
@@ -172,6 +167,12 @@ class IcebergLog:
                 if path in before and now.get(path) != before[path]:
                     raise self._renamed(path, names.get(before[path]))
 
+    def check_rules(self) -> None:
+        table = self._last or self._table()
+        if table is not None:
+            check_version(self._address, table)
+            check_rules(self._address, table.schema())
+
     def _renamed(self, path: str, name: str | None) -> UserError:
         if name is None:
             return UserError(
@@ -193,7 +194,7 @@ class IcebergLog:
                 return version_made(self, self._address, change)
             try:
                 return self._try(table, change)
-            except CommitTakenError:
+            except (CommitTakenError, RefusedError):
                 raise
             except Exception as error:
                 is_same = _version(self._table()) == _version(table)
@@ -234,7 +235,7 @@ class IcebergLog:
         def place(file: IcebergFile) -> tuple[Any, ...]:
             bounds = file.lower_bounds or {}
             lowest = [
-                from_bytes(_primitive(field), bounds[field.field_id])
+                from_bytes(primitive(field), bounds[field.field_id])
                 for field in fields
                 if field.field_id in bounds
             ]
@@ -254,9 +255,9 @@ class IcebergLog:
     def statistics(self, version: int | None = None) -> dict[str, dict[Path, LeafStatistics]]:
         table = self._current()
         snapshot = table.current_snapshot() if version is None else table.snapshot_by_id(version)
-        leaves = list(_leaves((), table.schema().fields))
+        leaves = list(leaves_of((), table.schema().fields))
         return {
-            self._relative(one.file_path): _parsed_statistics(one, leaves)
+            self._relative(one.file_path): parsed_statistics(one, leaves)
             for one in self._files_of(table, snapshot)
             if one.content is DataFileContent.DATA
         }
@@ -311,7 +312,11 @@ class IcebergLog:
         may not have succeeded.
         """
         transaction = self._staged(self._location) if table is None else _OneTry(table)
+        if table is not None:
+            check_version(self._address, table)
         _grow(transaction, change)
+        if change.has_new_rows:
+            check_rules(self._address, transaction.table_metadata.schema())
         ids = index_by_name(transaction.table_metadata.schema())
         if any(ids.get(path) != number for path, number in change.field_ids.items()):
             # Another program has changed the columns since the files were written.
@@ -354,7 +359,7 @@ class IcebergLog:
         values = partition_values(parts[0])
         fields = metadata.spec().fields
         if {field.name for field in fields} != set(values):
-            raise UserError(
+            raise RefusedError(
                 f"{self._address}: another program has changed how the table is partitioned; "
                 f"load into another table"
             )
@@ -375,7 +380,7 @@ class IcebergLog:
             record_count=sum(one.row_count for one in parts),
             file_size_in_bytes=parts[0].size,
             spec_id=metadata.default_spec_id,
-            **_metrics(metadata.schema(), parts),
+            **metrics(metadata.schema(), parts),
         )
 
     def _state_of(self, table: Table) -> LogState:
@@ -578,85 +583,6 @@ def _unite(transaction: Transaction, wanted: "pa.Schema") -> None:
         )
     with transaction.update_schema() as update:
         update.union_by_name(wanted)
-
-
-def _metrics(schema: Schema, parts: Sequence[DataFile]) -> dict[str, Any]:
-    """Bounds and counts of columns, by field id."""
-    row_count = sum(one.row_count for one in parts)
-    known = {
-        field: one
-        for path, one in column_statistics(parts).items()
-        if isinstance((field := _field_at(schema, path)).field_type, PrimitiveType)
-    }
-    bounds = {
-        field: found
-        for field, one in known.items()
-        if one.bounds and (found := _short_bounds(one.bounds)) is not None
-    }
-    return {
-        "value_counts": {field.field_id: row_count for field in known},
-        "null_value_counts": {field.field_id: one.null_count for field, one in known.items()},
-        "nan_value_counts": {
-            field.field_id: 0
-            for field, one in known.items()
-            if isinstance(field.field_type, FloatType | DoubleType) and not one.has_nan
-        },
-        "lower_bounds": {
-            field.field_id: to_bytes(_primitive(field), low) for field, (low, _) in bounds.items()
-        },
-        "upper_bounds": {
-            field.field_id: to_bytes(_primitive(field), up) for field, (_, up) in bounds.items()
-        },
-    }
-
-
-def _leaves(path: Path, fields: Sequence[NestedField]) -> Iterator[tuple[Path, NestedField]]:
-    for field in fields:
-        if isinstance(field.field_type, StructType):
-            yield from _leaves((*path, field.name), field.field_type.fields)
-        elif isinstance(field.field_type, PrimitiveType):
-            yield (*path, field.name), field
-
-
-def _parsed_statistics(
-    file: IcebergFile, leaves: Sequence[tuple[Path, NestedField]]
-) -> dict[Path, LeafStatistics]:
-    """The statistics of a file, of any writer."""
-    nulls = file.null_value_counts or {}
-    lows, ups = file.lower_bounds or {}, file.upper_bounds or {}
-    return {
-        path: LeafStatistics(
-            null_count=nulls[field.field_id],
-            bounds=(
-                from_bytes(_primitive(field), lows[field.field_id]),
-                from_bytes(_primitive(field), ups[field.field_id]),
-            )
-            if field.field_id in lows and field.field_id in ups
-            else None,
-        )
-        for path, field in leaves
-        if field.field_id in nulls
-    }
-
-
-def _short_bounds(bounds: tuple[Any, Any]) -> tuple[Any, Any] | None:
-    if isinstance(bounds[0], str):
-        return shortened(bounds, _TEXT_SIZE)
-    return shortened_bytes(bounds, _TEXT_SIZE) if isinstance(bounds[0], bytes) else bounds
-
-
-def _field_at(schema: Schema, path: Path) -> NestedField:
-    """The field of a leaf column, whose names may have dots."""
-    fields = schema.fields
-    for name in path:
-        field = next(one for one in fields if one.name == name)
-        fields = getattr(field.field_type, "fields", ())
-    return field
-
-
-def _primitive(field: NestedField) -> PrimitiveType:
-    assert isinstance(field.field_type, PrimitiveType)
-    return field.field_type
 
 
 def _version(table: Table | None) -> int | None:

@@ -27,6 +27,10 @@ class CommitTakenError(UserError):
     """Another writer made the commit of that number, or changed the files concerned."""
 
 
+class RefusedError(UserError):
+    """The table has what Ottla or the format's library does not do; nothing was changed."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogState:
     """The state of the table in its format. `commit_count` counts only commits of loads."""
@@ -113,9 +117,14 @@ class TransactionLog(Protocol):
         which its readers would find other values than those of the files.
         """
 
+    def check_rules(self) -> None:
+        """Raises `RefusedError` if another program asks something of new rows, such as a CHECK
+        constraint, that loads do not see to.
+        """
+
     def commit(self, change: Change) -> int:
-        """Commits durably and returns the version; if it raises `CommitTakenError`, nothing
-        changed.
+        """Commits durably and returns the version; if it raises `CommitTakenError` or
+        `RefusedError`, nothing changed.
         """
 
     def history(self, since_commit: int) -> list[Committed]:

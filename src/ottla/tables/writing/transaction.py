@@ -21,7 +21,7 @@ from ottla.tables.entries import (
     MergeCounts,
 )
 from ottla.tables.files.parquet_files import TARGET_SIZE, ParquetStyle, read_footer
-from ottla.tables.formats.transaction_log import CommitTakenError
+from ottla.tables.formats.transaction_log import CommitTakenError, RefusedError
 from ottla.tables.layout import TableLayout
 from ottla.tables.ledger.ledger import TableState
 from ottla.tables.table import PinnedLayout, Table
@@ -162,8 +162,8 @@ class Transaction:
         )
         try:
             entry = self.table.commit(entry, replaced, self.pinned, self.change_data)
-        except CommitTakenError:
-            # Only after this error: after any other the commit may have succeeded.
+        except (CommitTakenError, RefusedError):
+            # Only after these errors: after any other the commit may have succeeded.
             self.table.remove_files(paths)
             raise
         progress(Progress(step=Step.COMMITTED))
