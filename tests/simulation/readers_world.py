@@ -25,8 +25,9 @@ from ottla.embedded.readable import ReadableLog
 from ottla.testing.clock import FakeClock
 from ottla.testing.recording import RecordingFileSystem
 
-READ_SIZE = 150
-"""Bytes: one batch at a time or two, so that there are many places to be overtaken."""
+READ_SIZES = (150, 2000)
+"""Bytes: one batch at a time or two, so that there are many places to be overtaken, or some whole
+segments."""
 
 CONFIG = {
     "cleanup.policy": "compact,delete",
@@ -141,8 +142,9 @@ class ReadersWorld:
     def run(self, steps: list[Any]) -> None:
         with ExitStack() as stack:
             patch = stack.enter_context(pytest.MonkeyPatch.context())
-            patch.setattr(live_reading, "READ_SIZE", READ_SIZE)
-            patch.setattr(followed, "READ_SIZE", READ_SIZE)
+            size = READ_SIZES[len(steps) % 2]
+            patch.setattr(live_reading, "READ_SIZE", size)
+            patch.setattr(followed, "READ_SIZE", size)
             path, leave = make_directory()
             stack.callback(leave)
             # Files have the times of the machine, which count where compaction left no records.

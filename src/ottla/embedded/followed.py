@@ -20,13 +20,14 @@ from ottla.base.arguments import (
     check_topic_name,
     no_such_partition,
 )
-from ottla.base.errors import ApiError, UnknownNameError, UserError
+from ottla.base.errors import ApiError, CorruptionError, UnknownNameError, UserError
 from ottla.base.files import FileSystem
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.broker.topics.offered_ends import StableEnds, replicated_end
 from ottla.embedded.readable import ReadableLog
 from ottla.embedded.scanning import READ_SIZE, Region, sound_start
+from ottla.record.batch import Batch
 from ottla.storage.index.transaction_index import AbortedTransaction
 from ottla.storage.reading.locating import locate, locate_partition
 from ottla.storage.reading.opening import TierPlace, open_directories
@@ -36,6 +37,7 @@ from ottla.storage.reading.read_only_log import ReadOnlyLog
 from ottla.storage.reading.region_groups import region_groups
 from ottla.storage.reading.time_search import first_offset_at
 from ottla.storage.segment.aborted_ranges import AbortedRanges
+from ottla.storage.segment.segment_reader import Region as StoredRegion
 
 CLOSED = "this log is closed; open it again"
 READ_ONLY = "this log was opened with read_only=True; open it without to change it"
@@ -158,7 +160,7 @@ class FollowedLog(ReadableLog):
             for found in group:
                 batches, damage = sound_start(batch for _, batch in log.batches.checked(found))
                 if batches:
-                    damage_in = partial(log.damage.error_at, found.path, found.position)
+                    damage_in = partial(_damage_in, log, found)
                     yield Region(found.data, batches, aborted, begin, end, damage_in)
                 if damage is not None:
                     raise damage
@@ -212,6 +214,10 @@ class FollowedLog(ReadableLog):
     append = append_many = append_batch = append_built = _refuse
     create_topic = create_partitions = alter_topic = delete_topic = _refuse
     delete_records = compact = flush = listen = _refuse
+
+
+def _damage_in(log: ReadOnlyLog, found: StoredRegion, batch: Batch, reason: str) -> CorruptionError:
+    return log.damage.error_at(found.path, found.position, reason)
 
 
 def _bounds(log: ReadOnlyLog) -> tuple[int, int]:

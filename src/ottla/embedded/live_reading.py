@@ -13,16 +13,20 @@ from ottla.base.arguments import (
     check_place,
     check_seconds,
 )
-from ottla.base.errors import UserError
+from ottla.base.errors import CorruptionError, UserError
+from ottla.base.files import FileSlice
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.topics.partition import Partition
+from ottla.broker.topics.topics import Topic
 from ottla.broker.waiting.fetch_queries import FetchQuery, PartitionQuery
 from ottla.broker.waiting.rooms import Waiting
 from ottla.embedded.scanning import READ_SIZE, Region, sound_start
+from ottla.record.batch import Batch
 from ottla.storage.log.offsets import Isolation, OffsetInTierError
+from ottla.storage.log.segment_run import SegmentRun
 from ottla.storage.reading.checked_batches import checked_batches, damage_in
 from ottla.storage.segment.aborted_ranges import AbortedRanges
 
@@ -40,19 +44,15 @@ def regions(log: "Log", place: TopicPartition, offset: int, end: int) -> Iterato
     """
     place = check_place(place)
     topic_id: Uuid | None = None
+    one_by_one_until = offset
     while offset < end:
         in_tier = None
         with log.looking() as broker:
             # As after a fetch: a read may open more segments than a process may have open files.
             if broker.open_files.is_over:
                 broker.open_files.give_back()
-            topic = log.find_topic(place.topic)
-            topic_id = topic_id or topic.topic_id
-            if topic.topic_id != topic_id:
-                raise UserError(
-                    f"topic {place.topic} was created again while it was read; read it again"
-                )
             partition = log.find_partition(*place)
+            topic_id = _same_topic(log.find_topic(place.topic), topic_id)
             state = partition.log
             # Of a log that another broker has written: searched for aborted transactions in slices.
             state.maintenance.check_aborts()
@@ -61,12 +61,23 @@ def regions(log: "Log", place: TopicPartition, offset: int, end: int) -> Iterato
             begin = max(offset, state.log_start_offset)
             if begin >= end:
                 return
+            run = state.reader.run_at(begin, READ_SIZE) if begin >= one_by_one_until else None
+            found = None
             try:
-                data = state.reader.read(begin, READ_SIZE, Isolation.LAST_STABLE)
-                found, aborted = data.records, data.aborted
-                found = None if found is None else found.duplicate()
+                if run is None:
+                    data = state.reader.read(begin, READ_SIZE, Isolation.LAST_STABLE)
+                    found, aborted = data.records, data.aborted
+                    found = None if found is None else found.duplicate()
             except OffsetInTierError:
                 in_tier = _read_in_tier(broker, partition, begin)
+        if run is not None:
+            region = _region_of(run, begin, end)
+            if region is None:
+                one_by_one_until = run.next_offset
+            else:
+                offset = run.next_offset
+                yield region
+            continue
         if in_tier is not None:
             perform(log, in_tier)
             if in_tier.region is None:
@@ -80,11 +91,31 @@ def regions(log: "Log", place: TopicPartition, offset: int, end: int) -> Iterato
         batches, damage = sound_start(checked_batches(found, whole))
         if batches:
             offset = batches[-1].next_offset
-            yield Region(whole, batches, ranges, begin, end, partial(damage_in, found))
+            yield Region(whole, batches, ranges, begin, end, partial(_damage_in, found))
         if damage is not None:
             raise damage
         if not batches:
             return
+
+
+def _same_topic(topic: Topic, topic_id: Uuid | None) -> Uuid:
+    if topic_id not in (None, topic.topic_id):
+        raise UserError(f"topic {topic.name} was created again while it was read; read it again")
+    return topic.topic_id
+
+
+def _region_of(run: SegmentRun, begin: int, end: int) -> Region | None:
+    read = run.read()
+    if read is None:
+        return None
+    ranges = AbortedRanges(run.aborted)
+    return Region(
+        *read, ranges, begin, end, lambda batch, reason: damage_in(run.file_of(batch), reason)
+    )
+
+
+def _damage_in(found: FileSlice, batch: Batch, reason: str) -> CorruptionError:
+    return damage_in(found, reason)
 
 
 def _read_in_tier(broker: Broker, partition: Partition, offset: int) -> "TierRead":

@@ -66,8 +66,8 @@ class Region:
     aborted: AbortedRanges
     begin: int
     end: int
-    damage: Callable[[str], CorruptionError]
-    """The error to raise for records that cannot be read."""
+    damage: Callable[[Batch, str], CorruptionError]
+    """The error to raise for a batch whose records cannot be read."""
 
     @property
     def is_cut(self) -> bool:
@@ -91,22 +91,20 @@ class Region:
                         begin = record.offset + 1
         except InvalidBatchError:
             # Returns the records before the fault too.
-            yield from self._one_by_one(begin)
+            yield from self.one_by_one(begin)
 
-    def _one_by_one(self, begin: int) -> Iterator[Record]:
+    def one_by_one(self, begin: int) -> Iterator[Record]:
+        """As `records`, from an offset on, up to the very record that cannot be read."""
         for batch in self.batches():
             try:
                 for record in read_records(batch):
                     if begin <= record.offset < self.end:
                         yield record
             except InvalidBatchError as error:
-                raise self.damage(f"after it, {scan.offsets_of(batch)}: {error}") from error
+                raise self.damaged(batch, error) from error
 
-    def located(self, error: InvalidBatchError) -> CorruptionError:
-        """Locates a record in all batches, for which each must be looked at."""
-        for _ in self._one_by_one(self.begin):
-            pass
-        return self.damage(str(error))
+    def damaged(self, batch: Batch, error: InvalidBatchError) -> CorruptionError:
+        return self.damage(batch, f"after it, {scan.offsets_of(batch)}: {error}")
 
 
 def sound_start(checked: Iterable[Batch]) -> tuple[list[Batch], CorruptionError | None]:
@@ -249,8 +247,12 @@ def records_of(region: Region, place: TopicPartition) -> Iterator[TopicRecord]:
                 yield from map(_made, rows)
             else:
                 yield from (one for one in map(_made, rows) if begin <= one.offset < end)
-    except InvalidBatchError as error:
-        raise region.located(error) from error
+            if lists.offsets:
+                begin = max(begin, lists.offsets[-1] + 1)
+    except InvalidBatchError:
+        for one in region.one_by_one(begin):
+            fields = one.offset, one.timestamp_ms, one.key, one.value, one.headers
+            yield TopicRecord(place.topic, place.partition, *fields)
 
 
 def _schema(columns: Sequence[str] | None) -> "pa.Schema":
@@ -274,25 +276,27 @@ def _schema(columns: Sequence[str] | None) -> "pa.Schema":
 
 def _columns_of(group: Sequence[Region], names: Sequence[str]) -> "Iterator[pa.RecordBatch]":
     first = group[0]
-    if len(group) == 1 or any(one.is_cut for one in group[1:]):
+    if any(one.is_cut for one in group[1:]):
         for one in group:
-            yield from _columns_of_region(one, names)
+            yield from _columns_of([one], names)
         return
     try:
         batches = chain.from_iterable(one.batches() for one in group)
         found = list(columns_of(batches, names, first.begin, first.end))
     except InvalidBatchError:
-        for one in group:  # Raises the damage of the one that has it, after what is before it.
-            yield from _columns_of_region(one, names)
+        for one in group:
+            yield from _columns_one_by_one(one, names)
     else:
         yield from found
 
 
-def _columns_of_region(region: Region, names: Sequence[str]) -> "Iterator[pa.RecordBatch]":
-    try:
-        yield from columns_of(region.batches(), names, region.begin, region.end)
-    except InvalidBatchError as error:
-        raise region.located(error) from error
+def _columns_one_by_one(region: Region, names: Sequence[str]) -> "Iterator[pa.RecordBatch]":
+    """Raises the damage of the batch that has it, after what is before it."""
+    for batch in region.batches():
+        try:
+            yield from columns_of([batch], names, region.begin, region.end)
+        except InvalidBatchError as error:
+            raise region.damaged(batch, error) from error
 
 
 class Tail:

@@ -133,3 +133,29 @@ def test_of_many_small_segments_all_rows_before_a_garbled_one_are_given(
         take(log.scan("t").batches())
     assert error.value.path == str(file)
     assert found == list(range(12))
+
+
+@pytest.mark.parametrize("is_garbled", [False, True])
+def test_of_many_small_segments_all_records_before_a_damaged_one_are_given(
+    tmp_path: Path, is_garbled: bool
+) -> None:
+    directory = tmp_path / "d"
+    with ottla.open(directory) as log:
+        log.create_topic("t", config={"segment.bytes": 100})
+        for number in range(20):
+            log.append("t", VALUE + b"%d" % number)
+    file = directory / "t-0" / f"{12:020d}.log"
+    content = bytearray(file.read_bytes())
+    content[content.index(VALUE) - 1] ^= 0x40  # the size of its value
+    if is_garbled:
+        with_right_checksum(content, 0)
+    file.write_bytes(content)
+    (directory / "t-0" / INTEGRITY).unlink()  # which has the checksum of that batch
+    reason = "after it, offset 12" if is_garbled else "CRC mismatch"
+    with ottla.open(directory) as log:
+        for read in (log.read, log.scan):
+            records = iter(read("t"))
+            assert [next(records).offset for _ in range(12)] == list(range(12))
+            with pytest.raises(CorruptionError, match=reason) as error:
+                next(records)
+            assert (error.value.path, error.value.position) == (str(file), 0)

@@ -180,6 +180,16 @@ class LogFile:
         self._is_used = True
         return FileSlice(file, position, size)
 
+    def lend(self) -> FileSlice:
+        """All that is written, in a file of its own, for the caller to close: this one is not kept
+        open for it.
+        """
+        if self._is_closed:
+            raise OSError(errno.EBADF, "the file is closed", self._path)
+        file = self._file
+        own = self._file_system.open(self._path) if file is None else file.duplicate()
+        return FileSlice(own, 0, self.written_size)
+
     def read(self, position: int, size: int) -> bytes:
         file = self._file  # `_opened`, inlined: every fetch calls this
         if file is None:

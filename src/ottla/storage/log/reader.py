@@ -25,6 +25,7 @@ from ottla.storage.log.offsets import (
     Isolation,
     OffsetInTierError,
 )
+from ottla.storage.log.segment_run import SegmentRun, whole_segments
 from ottla.storage.log.state import LogState
 from ottla.storage.log.time_search import find_timestamp
 from ottla.storage.segment.segment import Segment
@@ -108,6 +109,34 @@ class LogReader:
             offsets.log_start_offset,
             aborted,
         )
+
+    def run_at(self, offset: int, max_size: int) -> SegmentRun | None:
+        """The whole segments from `offset` on that end before the last stable offset and have at
+        most so many bytes; `None` unless one begins there.
+        """
+        offsets = self._offsets
+        is_there = offsets.local_start_offset <= offset < offsets.log_end_offset
+        if self._log.health.failure is not None or not is_there:
+            return None
+        there = self._segments.floor(offset)
+        if there is None or there.base_offset != offset:
+            return None
+        until = self.bound(Isolation.LAST_STABLE)
+        following = self._segments.iterate_from(offset)
+        found = list(whole_segments(following, self._log.epochs, until, max_size))
+        if not found:
+            return None
+        run = SegmentRun(found, [])
+        if not self._segments.may_have_aborted(offset):
+            return run
+        try:
+            aborted = self.aborted_transactions(offset, run.next_offset, MANY_ABORTED)
+            if len(aborted) < MANY_ABORTED:
+                return SegmentRun(found, aborted)
+        except (OSError, CorruptionError):
+            pass  # `read` says what is wrong
+        run.close()
+        return None
 
     def _gone(self, error: FileNotFoundError) -> CorruptionError | StorageError:
         """One file that vanished is damage in its log; a directory that did has failed."""

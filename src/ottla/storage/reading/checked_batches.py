@@ -26,7 +26,7 @@ def checked_batches(found: FileSlice, data: bytes) -> Iterator[Batch]:
 
 
 def damage_in(found: FileSlice, reason: str) -> CorruptionError:
-    """The error for a batch of `checked_batches` whose records cannot be decoded."""
+    """The error for a batch of a slice whose records cannot be decoded."""
     return _damaged(found.file.path, found.position, reason)
 
 
