@@ -24,6 +24,7 @@ from ottla.metadata.image import MetadataImage
 from ottla.metadata.records import (
     BrokerRegistrationChangeRecord,
     FenceBrokerRecord,
+    NoOpRecord,
     RegisterBrokerRecord,
     RegisterControllerRecord,
     UnfenceBrokerRecord,
@@ -222,6 +223,26 @@ class LogReading:
                 raise
             return
         self.replay.replay(record)
+
+
+def is_idle(content: bytes) -> bool:
+    """Whether whole batches have only what leads and keeps a quorum: control and NoOp records."""
+    position = 0
+    try:
+        while position < len(content):
+            batch = batch_at(content, position)
+            batch.check()
+            values = (record.value or b"" for record in read_records(batch))
+            if not (batch.is_control or all(map(_is_no_op, values))):
+                return False
+            position += batch.size
+    except (InvalidBatchError, ProtocolError):
+        return False
+    return True
+
+
+def _is_no_op(value: bytes) -> bool:
+    return isinstance(decode_record(value)[0], NoOpRecord)
 
 
 def _batch(file: MetadataFile, position: int) -> Batch:

@@ -75,6 +75,29 @@ def metadata_file_sizes(file_system: FileSystem, directory: str) -> tuple[tuple[
     return tuple(found)
 
 
+def has_only_idled(
+    file_system: FileSystem,
+    directory: str,
+    before: tuple[tuple[str, int], ...],
+    after: tuple[tuple[str, int], ...],
+) -> bool:
+    """Whether only what an idle leader writes came to a log between these sizes of its files.
+
+    So that readers need not replay the log of a running quorum twice a second. Raises `OSError`.
+    """
+    from ottla.metadata.log_files import is_idle
+
+    *rolled, (name, start) = before or ((), ("", 0))
+    *same, (last, end) = after or ((), ("", 0))
+    if rolled != same or name != last or end <= start or not SEGMENT_NAME.fullmatch(name):
+        return False
+    file = file_system.open(join(metadata_folder(directory), name))
+    try:
+        return is_idle(file.pread(end - start, start))
+    finally:
+        file.close()
+
+
 def read_metadata_log(file_system: FileSystem, directory: str) -> "ReadLog":
     """What the log has; raises `OSError`. Damage is part of the result."""
     from ottla.metadata.log_files import read_log

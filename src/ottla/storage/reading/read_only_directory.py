@@ -41,7 +41,11 @@ from ottla.storage.files.integrity import (
 from ottla.storage.files.known_topics import NO_TOPICS, KnownTopics, read_known_topics
 from ottla.storage.files.log_starts import copied_start
 from ottla.storage.files.meta_properties import MetaProperties, properties_of
-from ottla.storage.files.metadata_files import has_metadata_log, metadata_file_sizes
+from ottla.storage.files.metadata_files import (
+    has_metadata_log,
+    has_only_idled,
+    metadata_file_sizes,
+)
 from ottla.storage.files.named_partitions import NamedPartitions, find_named_partitions
 from ottla.storage.files.ownership import owner_finding
 from ottla.storage.files.partition_metadata import read_topic_id
@@ -429,9 +433,21 @@ class ReadOnlyLogDirectory:
         sizes = self.metadata_sizes()
         if sizes is None:
             return NO_TOPICS
-        if self._known_topics is None or self._known_topics[0] != sizes:
+        if self._known_topics is None or not self._is_still(self._known_topics[0], sizes):
             self._known_topics = sizes, read_known_topics(self.file_system, self.path)
+        self._known_topics = sizes, self._known_topics[1]
         return self._known_topics[1]
+
+    def _is_still(self, before: MetadataSizes, sizes: MetadataSizes) -> bool:
+        """Whether a metadata log has the topics that it had: the leader of a quorum writes into it
+        twice a second.
+        """
+        if before == sizes or before is None or sizes is None:
+            return before == sizes
+        try:
+            return has_only_idled(self.file_system, self.path, before, sizes)
+        except OSError:
+            return False  # The file is gone meanwhile.
 
     def is_tiered(self, topic: str) -> bool:
         """Whether a topic is known to have a remote tier, where the first segments may be alone."""

@@ -7,8 +7,10 @@ import pytest
 from ottla.base.errors import CorruptionError
 from ottla.base.files import join, read_file, replace_file
 from ottla.metadata.deciding.topics import NewTopic
+from ottla.metadata.records import NoOpRecord, RemoveTopicRecord
 from ottla.storage.files.filenames import CLEAN_SHUTDOWN, CLUSTER_METADATA_DIRECTORY
 from ottla.storage.files.metadata_files import (
+    has_only_idled,
     metadata_file_sizes,
     metadata_folder,
     read_metadata_log,
@@ -16,7 +18,7 @@ from ottla.storage.files.metadata_files import (
 )
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.brokers import disk, open_broker
-from tests.support.metadata import segment
+from tests.support.metadata import segment, topics_of, write_records
 
 BOOT = "/d/ottla-boot"
 QUORUM = join("/d", CLUSTER_METADATA_DIRECTORY, "quorum-state")
@@ -107,3 +109,22 @@ def test_the_voters_are_read_and_damage_of_their_file_is_named() -> None:
             voters_of(files, "/d")
     files.remove(QUORUM)
     assert voters_of(files, "/d") == set()
+
+
+def test_an_idle_leaders_records_are_told_from_all_else() -> None:
+    files = disk("/d")
+    broker = open_broker(files)
+    broker.admin.create_topic(NewTopic(name="t"))
+    broker.close()
+    before = metadata_file_sizes(files, "/d")
+    write_records(files, NoOpRecord())
+    write_records(files, NoOpRecord())
+    idle = metadata_file_sizes(files, "/d")
+    assert has_only_idled(files, "/d", before, idle)
+    assert not has_only_idled(files, "/d", before, before)
+    assert not has_only_idled(files, "/d", (), idle)
+    write_records(files, NoOpRecord(), RemoveTopicRecord(topic_id=topics_of(files)["t"].topic_id))
+    changed = metadata_file_sizes(files, "/d")
+    assert not has_only_idled(files, "/d", idle, changed)
+    cut(files, 5)
+    assert not has_only_idled(files, "/d", idle, metadata_file_sizes(files, "/d"))

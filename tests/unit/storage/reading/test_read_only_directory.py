@@ -7,6 +7,8 @@ import pytest
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import FileSystem, join, remove_if_present
 from ottla.config.topic import TopicConfig
+from ottla.metadata.deciding.topics import NewTopic
+from ottla.metadata.records import NoOpRecord, RemoveTopicRecord
 from ottla.storage.diagnosis.compaction_explanation import read_view
 from ottla.storage.diagnosis.retention_explanation import explain_log
 from ottla.storage.directory.log_directory import LogDirectory
@@ -24,7 +26,9 @@ from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.reading.read_only_directory import open_for_reading
 from ottla.storage.reading.read_only_log import ReadOnlyLog
 from ottla.testing import FakeFileSystem
+from tests.support import brokers
 from tests.support.logs import DIRECTORY, NOW_MS, TOPIC_ID, append, fill, open_directory
+from tests.support.metadata import write_records
 from tests.support.reading_logs import start_at
 
 TINY = TopicConfig(segment_bytes=250, index_interval_bytes=100, segment_index_bytes=240)
@@ -171,3 +175,19 @@ def test_of_two_starts_the_one_with_a_checksum_counts(
     start_at(disk, 5)
     OffsetCheckpoint(disk, join(DIRECTORY, CHECKPOINT_LOG_START)).write({("t", 0): 7})
     assert reading(disk).log_start_offset == 5
+
+
+def test_what_an_idle_leader_writes_does_not_have_the_metadata_log_read_again() -> None:
+    files = brokers.disk("/d")
+    broker = brokers.open_broker(files)
+    broker.admin.create_topic(NewTopic(name="t"))
+    broker.close()
+    directory = open_for_reading("/d", files)
+    assert not directory.is_tiered("t")
+    known = directory._topics()
+    write_records(files, NoOpRecord())
+    assert directory._topics() is known
+    topic_id = known.entries["t"].topic_id
+    write_records(files, RemoveTopicRecord(topic_id=topic_id))
+    write_records(files, NoOpRecord())
+    assert not directory._topics().entries
