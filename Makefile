@@ -157,6 +157,7 @@ compat: $(READY) $(NODE_CLIENTS) quix-client table-readers
 	$(BIN)/python -m tests.compat.suites.kafka_go_suite
 	$(BIN)/python -m tests.compat.suites.sarama_suite
 	$(BIN)/python -m tests.compat.suites.sarama_suite --three-brokers
+	OTTLA_SUITE_CLUSTER=quorum $(BIN)/python -m tests.compat.suites.sarama_suite --three-brokers
 	$(BIN)/python -m tests.compat.suites.sarama_sessions
 	$(BIN)/python -m tests.compat.suites.sarama_sessions --three-brokers
 	OTTLA_SUITE_CLUSTER=quorum $(BIN)/python -m tests.compat.suites.sarama_sessions --three-brokers

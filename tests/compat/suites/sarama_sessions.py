@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tests.compat.suites.go_packages import absence, run_tests, version_of
 from tests.compat.suites.sarama_suite import ASSERTIONS, DEBIAN_PACKAGE, IMPORT_PATH
-from tests.compat.suites.suite import THREE, broker, grounds, not_run, report
+from tests.compat.suites.suite import THREE, broker, grounds, not_run, report, where
 from tests.support.running_cluster import RunningCluster
 
 SUITE = "sessions of sarama"
@@ -43,13 +43,7 @@ def main(words: Sequence[str]) -> int:
         running = three_brokers if THREE in words else one_broker
         with running(Path(scratch)) as told:
             outcomes = run_tests(package, gopath, flags=flags, settings=told)
-    return report(f"{SUITE} {version_of(DEBIAN_PACKAGE)}{_where(words)}", outcomes, {})
-
-
-def _where(words: Sequence[str]) -> str:
-    if THREE not in words:
-        return ""
-    return " on three brokers" if grounds().has_zookeeper else " on three brokers of KRaft"
+    return report(f"{SUITE} {version_of(DEBIAN_PACKAGE)}{where(words)}", outcomes, {})
 
 
 @contextmanager

@@ -2,10 +2,12 @@
 
 A client in Go of 2019, whose tests pose as clients of every Kafka from 0.8.2 to 2.2. Run with
 `python -m tests.compat.suites.sarama_suite`, and with `--three-brokers` against a cluster in which
-each topic has three replicas. A test that fails without a reason below, or passes in spite of one,
-makes the run fail.
+each topic has three replicas, of KRaft with OTTLA_SUITE_CLUSTER=quorum. Where apt-get has no
+sources, OTTLA_SARAMA_SOURCES names a folder with them. A test that fails without a reason below, or
+passes in spite of one, makes the run fail.
 """
 
+import os
 import shutil
 import subprocess
 import sys
@@ -24,13 +26,16 @@ from tests.compat.suites.go_packages import (
     run_tests,
     version_of,
 )
-from tests.compat.suites.suite import THREE, broker, make_topics, not_run, report
+from tests.compat.suites.suite import THREE, broker, make_topics, not_run, report, where
 
 IMPORT_PATH = "github.com/Shopify/sarama"
 DEBIAN_PACKAGE = "golang-github-shopify-sarama-dev"
 SOURCE_PACKAGE = "golang-github-shopify-sarama"
 ASSERTIONS = ("github.com/stretchr/testify", "golang-github-stretchr-testify-dev")
 SUITE = "sarama"
+
+OWN_SOURCES = "OTTLA_SARAMA_SOURCES"
+FUNCTIONAL_TESTS = "functional_*test.go"
 
 TESTS = "^(TestFunc|TestVersionMatrix|TestConsumerHighWaterMarkOffset|TestReadOnlyAndAllCommitted)"
 """Those that talk to a broker; the rest of the package talk to mocks of their own."""
@@ -43,11 +48,10 @@ TOPICS = {"test.1": 1, "test.4": 4, "test.64": 64, "uncommitted-topic-test-4": 1
 """With their partitions, as the suite's own cluster has them."""
 
 TRANSACTIONAL_TOPIC = "uncommitted-topic-test-4"
-KNOWN_GAPS: dict[str, str] = {}
-GAPS_OF_CLUSTERS = dict.fromkeys(
+KNOWN_GAPS = dict.fromkeys(
     ("TestFuncClientMetadata", "TestFuncProducingToInvalidTopic"),
     "for a topic's name that is invalid it expects UNKNOWN_TOPIC_OR_PARTITION, as older Kafkas "
-    "answer; from 3.9 it is INVALID_TOPIC_EXCEPTION",
+    "answer; in 3.9 it is INVALID_TOPIC_EXCEPTION, which later versions of the test accept",
 )
 
 
@@ -56,15 +60,27 @@ def main(words: Sequence[str]) -> int:
     if reason:
         return not_run(SUITE, reason)
     with tempfile.TemporaryDirectory() as scratch:
-        sources = fetch_sources(Path(scratch))
+        sources = own_sources() or fetch_sources(Path(scratch))
         if sources is None:
-            return not_run(SUITE, "apt-get has no sources (add a deb-src line)")
-        if THREE in words:
-            outcomes, gaps = run_on_three_brokers(sources, Path(scratch)), GAPS_OF_CLUSTERS
-        else:
-            outcomes, gaps = run_on_one(sources, Path(scratch)), KNOWN_GAPS
-    where = " on three brokers" if THREE in words else ""
-    return report(f"{SUITE} {version_of(DEBIAN_PACKAGE)}{where}", outcomes, gaps)
+            return not_run(
+                SUITE,
+                "apt-get has no sources (add a deb-src line, "
+                f"or name a folder that has them in {OWN_SOURCES})",
+            )
+        run = run_on_three_brokers if THREE in words else run_on_one
+        outcomes = run(sources, Path(scratch))
+    return report(f"{SUITE} {version_of(DEBIAN_PACKAGE)}{where(words)}", outcomes, KNOWN_GAPS)
+
+
+def own_sources() -> Path | None:
+    """The folder that the user names, if any; ends the run where it has no functional tests."""
+    named = os.environ.get(OWN_SOURCES)
+    if not named:
+        return None
+    folder = Path(named)
+    if not any(folder.glob(FUNCTIONAL_TESTS)):
+        sys.exit(f"{OWN_SOURCES}={named} has no {FUNCTIONAL_TESTS}: name a folder of sarama's")
+    return folder
 
 
 def fetch_sources(scratch: Path) -> Path | None:
@@ -98,7 +114,7 @@ def run_on_three_brokers(sources: Path, scratch: Path) -> dict[str, str]:
 
 def run_suite(sources: Path, gopath: Path, proxied: Mapping[str, str]) -> dict[str, str]:
     package = copy_package(IMPORT_PATH, gopath)
-    for tests in sources.glob("functional_*test.go"):
+    for tests in sources.glob(FUNCTIONAL_TESTS):
         shutil.copy(tests, package)
     settings = {**proxied, "KAFKA_VERSION": KAFKA_VERSION, "CI": "true"}
     return run_tests(package, gopath, flags=["-run", TESTS], settings=settings)

@@ -7,7 +7,7 @@ import os
 import sys
 import xml.etree.ElementTree as ElementTree
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -41,6 +41,13 @@ THREE = "--three-brokers"
 def grounds() -> Grounds:
     """A cluster over ZooKeeper, or a quorum with OTTLA_SUITE_CLUSTER=quorum in the environment."""
     return QUORUM if os.environ.get("OTTLA_SUITE_CLUSTER") == "quorum" else ONE_MACHINE
+
+
+def where(words: Sequence[str]) -> str:
+    """Added to a suite's name: nothing for one broker, or the kind of the cluster."""
+    if THREE not in words:
+        return ""
+    return " on three brokers" if grounds().has_zookeeper else " on three brokers of KRaft"
 
 
 @contextmanager
