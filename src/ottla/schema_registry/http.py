@@ -3,9 +3,10 @@
 import base64
 import json
 import ssl
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from http.client import HTTPException
+from http.client import HTTPException, IncompleteRead
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlsplit
@@ -23,19 +24,40 @@ from ottla.schema_registry.registry import (
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 _NOT_FOUND = 404
 _REFUSED = (401, 403)
+_BUSY = (408, 429, 500, 502, 503, 504)
+PAUSES_S = (0.5, 2.0, 6.0)
+"""The pauses before a question is put again to a registry that is busy, or hung up: a load of hours
+does not end because of one answer."""
+
+_LONGEST_PAUSE_S = 20.0
 _LONGEST_ANSWER = 16 << 20
 _LONGEST_WORDS = 64 << 10
 MOST_REFERENCES = 1000
 """Of one schema, with those of the schemas that it references."""
 
 
+class _BusyError(UserError):
+    """The registry may answer the same question in a moment."""
+
+    def __init__(self, words: str, wait_s: float = 0.0) -> None:
+        super().__init__(words)
+        self.wait_s = wait_s
+        """How long it asks to be left alone."""
+
+
 class HttpRegistry:
     """See `SchemaRegistry`. Results are cached: the schema of an id never changes."""
 
     def __init__(
-        self, url: str, login: RegistryLogin | None = None, *, patience_s: float = PATIENCE_S
+        self,
+        url: str,
+        login: RegistryLogin | None = None,
+        *,
+        patience_s: float = PATIENCE_S,
+        pauses_s: Sequence[float] = PAUSES_S,
     ) -> None:
         self._patience_s = patience_s
+        self._pauses_s = pauses_s
         self._url = url.rstrip("/")
         self._login = login or RegistryLogin()
         try:
@@ -132,56 +154,98 @@ class HttpRegistry:
     ) -> Any:
         """The answer of the API. Raises `UnknownSchemaError` if `what` is not there, `RefusalError`
         for a request that the registry refuses, with its words, and `UserError`.
+
+        What changes nothing is asked again if the registry is busy, as long as the patience lasts.
         """
+        until = time.monotonic() + self._patience_s
+        for pause_s in self._pauses_s if method == "GET" else ():
+            try:
+                return self._asked_once(path, what, method, body)
+            except _BusyError as error:
+                wait_s = max(pause_s, min(error.wait_s, _LONGEST_PAUSE_S))
+                if time.monotonic() + wait_s > until:
+                    raise
+                time.sleep(wait_s)
+        return self._asked_once(path, what, method, body)
+
+    def _asked_once(self, path: str, what: str, method: str, body: Mapping[str, Any] | None) -> Any:
         data = None if body is None else json.dumps(body).encode()
         headers = {"Accept": f"{MEDIA_TYPE}, application/json"}
         if data is not None:
             headers["Content-Type"] = MEDIA_TYPE
         request = Request(self._url + path, data=data, headers=headers, method=method)
-        if self._authorization:
+        if authorization := self._authorization():
             # A redirect to another host must not receive the login.
-            request.add_unredirected_header("Authorization", self._authorization)
+            request.add_unredirected_header("Authorization", authorization)
         try:
             with urlopen(request, timeout=self._patience_s, context=self._context) as answer:
                 return json.loads(answer.read(_LONGEST_ANSWER))
         except HTTPError as error:
             with error:
-                words = _words_of(error)
-                if error.code == _NOT_FOUND:
-                    is_told = words and method != "GET"
-                    told = f": {words}" if is_told else f" has no {what}"
-                    raise UnknownSchemaError(f"{self._url}{told}") from error
-                if error.code in _REFUSED:
-                    raise self._fault(
-                        f"access to {what} is denied ({error.code}): see basic.auth.user.info or "
-                        f"bearer.auth.token of --registry-config"
-                    ) from error
-                if words and 400 <= error.code < 500:
-                    raise RefusalError(f"schema registry {self._url}: {words}") from error
-                told = f"{error.code}{f', {words}' if words else ''}"
-                raise self._fault(f"the request for {what} failed: {told}") from error
+                raise self._refused(error, what, is_read=method == "GET") from error
         except URLError as error:
             raise UnreachableError(
                 f"schema registry {self._url}: it cannot be reached: {error.reason}"
             ) from error
+        except TimeoutError as error:
+            raise UnreachableError(
+                f"schema registry {self._url}: it did not answer the request for {what} within "
+                f"{self._patience_s:g} s"
+            ) from error
+        except (ConnectionError, IncompleteRead) as error:
+            raise _BusyError(f"schema registry {self._url}: it hung up: {error}") from error
         except (OSError, ValueError, RecursionError, HTTPException) as error:
             raise self._fault(f"its response is invalid: {error}") from error
+
+    def _refused(self, error: HTTPError, what: str, *, is_read: bool) -> UserError:
+        words = _words_of(error)
+        if error.code == _NOT_FOUND and (words or not is_read):
+            told = f": {words}" if words and not is_read else f" has no {what}"
+            return UnknownSchemaError(f"{self._url}{told}")
+        if error.code == _NOT_FOUND:
+            # A registry says what it has not; records must not be set aside for a wrong address.
+            return self._fault(
+                f"no registry answers at this address (404 for {what}, without its words): check "
+                f"the URL"
+            )
+        if error.code in _REFUSED:
+            return self._fault(
+                f"access to {what} is denied ({error.code}): see basic.auth.user.info or "
+                f"bearer.auth.token of --registry-config"
+            )
+        told = f"{error.code}{f', {words}' if words else ''}"
+        if error.code in _BUSY:
+            failed = f"schema registry {self._url}: the request for {what} failed: {told}"
+            return _BusyError(failed, _seconds(error.headers.get("Retry-After")))
+        if words and 400 <= error.code < 500:
+            return RefusalError(f"schema registry {self._url}: {words}")
+        return self._fault(f"the request for {what} failed: {told}")
 
     def _fault(self, words: str) -> UserError:
         return UserError(f"schema registry {self._url}: {words}")
 
-    @cached_property
     def _authorization(self) -> str:
+        """As of now: a file with a token gets new ones."""
         login = self._login
-        if login.token:
-            if not (login.token.isascii() and login.token.isprintable()):
+        if login.token or login.token_file:
+            token = login.token or self._token_in(login.token_file)
+            if not (token.isascii() and token.isprintable()):
                 # The library's error would contain the token.
-                raise self._fault("bearer.auth.token has characters that headers do not allow")
-            return f"Bearer {login.token}"
+                name = login.token_file or "bearer.auth.token"
+                raise self._fault(f"{name} has characters that headers do not allow")
+            return f"Bearer {token}"
         if login.user:
             pair = f"{login.user}:{login.password}".encode()
             return f"Basic {base64.b64encode(pair).decode()}"
         return ""
+
+    def _token_in(self, path: str) -> str:
+        try:
+            with open(path, encoding="utf-8") as file:
+                return file.read().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            why = getattr(error, "strerror", None) or "it is no text"
+            raise self._fault(f"{path}: {why}; it must hold a token") from error
 
     @cached_property
     def _context(self) -> ssl.SSLContext | None:
@@ -192,6 +256,11 @@ class HttpRegistry:
             return make(cafile=self._login.ca_location or None)
         except OSError as error:
             raise self._fault(f"schema.registry.ssl.ca.location: {error}") from error
+
+
+def _seconds(text: str | None) -> float:
+    """The seconds of the header Retry-After; a date, which registries do not send, is ignored."""
+    return float(text) if text and text.isascii() and text.isdigit() else 0.0
 
 
 def _words_of(error: HTTPError) -> str:

@@ -23,6 +23,10 @@ LEVELS = (
 )
 """What a new version of a subject has to be compatible with."""
 
+_STATIC, _INHERITED = "STATIC_TOKEN", "SASL_OAUTHBEARER_INHERIT"
+_TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
+"""Names of Confluent's clients, whose registries can share the token of their brokers."""
+
 PATIENCE_S = 30.0
 """How long a response may take."""
 
@@ -62,6 +66,8 @@ class RegistryLogin:
     user: str = ""
     password: str = field(default="", repr=False)
     token: str = field(default="", repr=False)
+    token_file: str = ""
+    """A file with the token, read for each request, since tokens are renewed."""
     ca_location: str = ""
 
 
@@ -82,17 +88,24 @@ def parse_login(settings: Mapping[str, str]) -> RegistryLogin:
             f"basic.auth.credentials.source={source} is unknown: use USER_INFO, with "
             f"basic.auth.user.info=USER:PASSWORD"
         )
-    source = left.pop("bearer.auth.credentials.source", "STATIC_TOKEN")
-    if source != "STATIC_TOKEN":
+    source = left.pop("bearer.auth.credentials.source", _STATIC)
+    if source not in (_STATIC, _INHERITED):
         raise UserError(
-            f"bearer.auth.credentials.source={source} is unknown: use STATIC_TOKEN, with "
-            f"bearer.auth.token=TOKEN"
+            f"bearer.auth.credentials.source={source} is unknown: use {_STATIC}, with "
+            f"bearer.auth.token=TOKEN, or {_INHERITED}, with {_TOKEN_URL}=file:///PATH"
+        )
+    token_url = settings.get(_TOKEN_URL, "") if source == _INHERITED else ""
+    if source == _INHERITED and not token_url.startswith("file://"):
+        raise UserError(
+            f"bearer.auth.credentials.source={source} needs {_TOKEN_URL}=file:///PATH, a file with "
+            f"the token, which is read for each request"
         )
     user, _, password = left.pop("basic.auth.user.info", "").partition(":")
     login = RegistryLogin(
         user=user,
         password=password,
         token=left.pop("bearer.auth.token", ""),
+        token_file=token_url.removeprefix("file://"),
         ca_location=left.pop("ssl.ca.location", ""),
     )
     if left:

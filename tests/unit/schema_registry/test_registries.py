@@ -1,9 +1,10 @@
 """Where schemas lie: at a URL as Confluent's API has it, or in a directory."""
 
 import base64
+import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -268,3 +269,77 @@ def test_a_login_takes_confluents_names_and_refuses_what_has_no_effect() -> None
         parse_login({"schema.registry.ssl.keystore.location": "x"})
     with pytest.raises(UserError, match="SASL_INHERIT is unknown"):
         parse_login({"basic.auth.credentials.source": "SASL_INHERIT"})
+
+
+class Busy(Answers):
+    """Answers with each status of a list first, and then as others do."""
+
+    statuses: ClassVar[list[int]] = []
+
+    def do_GET(self) -> None:  # noqa: N802 -- the name that the server calls
+        status = self.statuses.pop(0) if self.statuses else 200
+        if status == 0:
+            self.close_connection = True
+        elif status == 200:
+            self._answer(200, {"schema": INT})
+        else:
+            self._answer(status, b"<html>busy</html>")
+
+
+@pytest.mark.parametrize("statuses", [[429], [500, 503], [0], [0, 502, 429]])
+def test_a_registry_that_is_busy_or_hangs_up_is_asked_again(statuses: list[int]) -> None:
+    Busy.statuses = [*statuses]
+    with listening(Busy) as url:
+        assert HttpRegistry(url, pauses_s=(0, 0, 0)).schema(7).text == INT
+    assert Busy.statuses == []
+
+
+@pytest.mark.parametrize(
+    ("statuses", "told"), [([429] * 9, "failed: 429$"), ([0] * 9, "it hung up"), ([400], "400$")]
+)
+def test_a_registry_that_stays_busy_is_an_error_in_the_end(statuses: list[int], told: str) -> None:
+    Busy.statuses = [*statuses]
+    with listening(Busy) as url:
+        with pytest.raises(UserError, match=told) as raised:
+            HttpRegistry(url, pauses_s=(0, 0)).schema(7)
+        assert not isinstance(raised.value, UnknownSchemaError)
+        assert len(Busy.statuses) == max(0, len(statuses) - 3)
+        Busy.statuses = [503]
+        with pytest.raises(UserError, match="failed: 503"):
+            HttpRegistry(url, patience_s=1, pauses_s=(2,)).schema(7)
+
+
+def test_what_is_not_found_at_an_address_without_a_registry_is_no_missing_schema() -> None:
+    Busy.statuses = [404]
+    with listening(Busy) as url, pytest.raises(UserError, match="check the URL") as raised:
+        HttpRegistry(url).schema(7)
+    assert not isinstance(raised.value, UnknownSchemaError)
+
+
+def test_a_registry_that_is_silent_is_named_with_the_seconds() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(UserError, match=r"did not answer .* schema id 7 within 0\.01 s"):
+            HttpRegistry(url, patience_s=0.01).schema(7)
+
+
+def test_a_token_in_a_file_is_read_for_each_request(
+    answers: tuple[str, type[Answers]], tmp_path: Path
+) -> None:
+    url, served = answers
+    served.paths = {f"/schemas/ids/{number}": {"schema": INT} for number in (7, 8)}
+    token = tmp_path / "token"
+    settings = {
+        "bearer.auth.credentials.source": "SASL_OAUTHBEARER_INHERIT",
+        "sasl.oauthbearer.token.endpoint.url": f"file://{token}",
+    }
+    registry = HttpRegistry(url, parse_login(settings))
+    with pytest.raises(UserError, match=r"token: No such file or directory; it must hold a token"):
+        registry.schema(7)
+    for number, text in ((7, "first"), (8, "second")):
+        token.write_text(f"{text}\n")
+        served.wants = f"Bearer {text}"
+        assert registry.schema(number).text == INT
+    del settings["sasl.oauthbearer.token.endpoint.url"]
+    with pytest.raises(UserError, match=r"needs sasl\.oauthbearer.*=file:///PATH"):
+        parse_login(settings)
