@@ -247,6 +247,8 @@ def _make(
         broker.remote_logs = _remote_logs(broker, file_system)
         broker.fetches.tier = _tier_reads(broker, broker.remote_logs, file_system)
     _schedule(broker)
+    for directory in broker.directories:
+        directory.on_gone = broker.replicas.gone
     _join_cluster(broker)
     return broker
 

@@ -125,7 +125,7 @@ class ImageView:
         if self._node_id not in view.replicas:
             return True
         partition = here.get(view.partition)
-        return partition is not None and not partition.directory.is_offline
+        return partition is not None and not partition.is_offline
 
     def _without(self, view: PartitionView) -> PartitionView:
         """A partition whose replica here is offline."""

@@ -217,7 +217,7 @@ class InternalTopic:
             return
         self.unread.update(topic.leaderless_indexes)
         for index, partition in sorted(topic.partitions.items()):
-            if partition.directory.is_offline:
+            if partition.is_offline:
                 continue
             latest = LatestRecords()
             for _ in latest.take_all(_found_in(partition), partition.log.directory):
@@ -307,7 +307,7 @@ class InternalTopic:
         partition = topic.partitions.get(index)
         if partition is None:
             return index not in topic.offline_indexes
-        return not partition.directory.is_offline
+        return not partition.is_offline
 
 
 def _found_in(partition: Partition) -> Iterator[Batch | Finding]:

@@ -67,7 +67,7 @@ class Move:
         """Whether both directories are online and the copy exists (it is gone with a deleted
         topic).
         """
-        is_offline = self.target.is_offline or self.partition.directory.is_offline
+        is_offline = self.target.is_offline or self.partition.is_offline
         return not is_offline and self.target.futures.get(self.key) is self.copy.target
 
 

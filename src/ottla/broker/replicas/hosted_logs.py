@@ -91,7 +91,7 @@ class HostedLogs:
             # The log may be in the offline directory (KIP-112).
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         found = self._hosting.host(partition, topic_id or ZERO_UUID, settings)
-        if found.directory.is_offline:
+        if found.is_offline:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         hosted = HostedLog(found)
         self._on_open(hosted)

@@ -3,10 +3,9 @@
 So no caller asks which of the two it talks to. `assemble` chooses.
 """
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ottla.base.errors import ApiError
+from ottla.base.errors import ApiError, StorageError
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.timers import AllTimers
@@ -34,9 +33,13 @@ class OnlyReplicas:
 
     def __init__(self, known: HasImage) -> None:
         self.topics = ImageTopics(known)
-        self.lost: Mapping[TopicPartition, str] = {}
-        """Nobody else could lead a damaged log."""
+        self.lost: dict[TopicPartition, str] = {}
+        """The partitions whose folder is gone. A damaged log is served: nobody else could."""
         self._known = known
+
+    def gone(self, place: TopicPartition, failure: StorageError) -> None:
+        """The folder of a log is gone."""
+        self.lost[place] = str(failure)
 
     def leader_of(self, partition: TopicPartition) -> tuple[int, int]:
         """Returns the leader and its epoch; -1 for none."""

@@ -519,6 +519,11 @@ class Replicas:
         code = ErrorCode.KAFKA_STORAGE_ERROR if hands_over else ErrorCode.CORRUPT_MESSAGE
         return ApiError(code, text)
 
+    def gone(self, place: TopicPartition, failure: StorageError) -> None:
+        """The folder of a log is gone: the replica is given up, whether others can lead or not."""
+        self.lost[place] = str(failure)
+        self._to_give_up.set(place, 0.0)
+
     def cannot_compact(self, place: TopicPartition, damage: CorruptionError) -> None:
         self.damaged(place, damage, "compact")
 

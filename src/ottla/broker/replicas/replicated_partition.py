@@ -68,7 +68,7 @@ class ReplicatedPartition:
         manager = self._replicas.manager
         error = manager.error_before_append(self.place, waits_for_all=acks == ACKS_ALL)
         if error is not ErrorCode.NONE:
-            is_offline = self.partition.directory.is_offline
+            is_offline = self.partition.is_offline
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR if is_offline else error)
 
     def written_out(self) -> None:

@@ -359,7 +359,7 @@ class RemoteLogMetadata:
         try:
             self._broker.appends.write_out()
         except StorageError as error:
-            if partition.directory.is_offline:
+            if partition.is_offline:
                 raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         published.offset = info.first_offset
 

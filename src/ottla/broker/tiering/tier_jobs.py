@@ -291,7 +291,7 @@ class TierJobs:
     def _look_at(self, topic: Topic, partition: Partition) -> int:
         """Queues what is due of a partition; returns the number of segments that were looked at."""
         key, metadata = (topic.topic_id, partition.index), self._tier.metadata
-        if partition.directory.is_offline:
+        if partition.is_offline:
             return 0
         metadata.watch(*key)
         if not metadata.is_ready(*key):

@@ -103,7 +103,7 @@ class TieredPartition:
     def is_here(self) -> bool:
         """Whether the partition is still the one it was, on a disk that has not failed."""
         found = self.topic.partitions.get(self.partition.index)
-        return found is self.partition and not self.partition.directory.is_offline
+        return found is self.partition and not self.partition.is_offline
 
     @property
     def is_led(self) -> bool:

@@ -110,6 +110,11 @@ class Partition:
         self.bytes_in = 0
         self.bytes_out = 0
 
+    @property
+    def is_offline(self) -> bool:
+        """Whether its log directory has failed, or its own directory is gone."""
+        return self.log.health.failure is not None
+
     def check_leader(self, known_epoch: int = -1) -> None:
         """As `check_leader_epoch`; also raises NOT_LEADER_OR_FOLLOWER if another broker leads."""
         if self.replication is not None:

@@ -54,7 +54,7 @@ class Topic:
     @property
     def leaderless_indexes(self) -> list[int]:
         """The partitions that cannot be written or read."""
-        gone = {one.index for one in self.partitions.values() if one.directory.is_offline}
+        gone = {one.index for one in self.partitions.values() if one.is_offline}
         return sorted(gone | self.offline_indexes.keys())
 
     def partition(self, index: int) -> Partition:
@@ -128,7 +128,7 @@ class Topics:
         For responses from memory; accesses to the disk raise the error themselves.
         """
         partition = self.partition(name, index)
-        if partition.directory.is_offline:
+        if partition.is_offline:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR)
         return partition
 
@@ -136,7 +136,7 @@ class Topics:
         """Whether a partition is here, on a disk that has not failed."""
         topic = self._by_name.get(place.topic)
         partition = None if topic is None else topic.partitions.get(place.partition)
-        return partition is not None and not partition.directory.is_offline
+        return partition is not None and not partition.is_offline
 
     def add(self, topic: Topic) -> None:
         assert topic.name not in self._by_name

@@ -8,9 +8,17 @@ next `open` recovers every log from its recovery point. Kafka's counterpart: the
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Final
 
 from ottla.base.errors import StorageError
-from ottla.base.files import DiskSpace, FileSystem, join, replace_file
+from ottla.base.files import (
+    DiskSpace,
+    FileSystem,
+    base_name,
+    join,
+    parent_directory,
+    replace_file,
+)
 from ottla.base.ids import ZERO_UUID, Uuid, uuid_text
 from ottla.base.partitions import TopicPartition
 from ottla.base.turns import aside
@@ -36,10 +44,13 @@ from ottla.storage.files.directory_health import DirectoryHealth, changes_files,
 from ottla.storage.files.filenames import (
     CLEAN_SHUTDOWN,
     CLUSTER_METADATA_DIRECTORY,
+    LOCK,
     PARTITION_METADATA,
     REPLICAS_MARK,
+    DirectoryState,
     delete_directory_name,
     future_directory_name,
+    parse_directory_name,
     partition_directory_name,
     stray_directory_name,
 )
@@ -48,6 +59,12 @@ from ottla.storage.files.partition_metadata import write_topic_id
 from ottla.storage.log.partition_log import PartitionLog
 
 logger = logging.getLogger(__name__)
+
+GONE: Final = "the directory of the partition is gone"
+GONE_LINE: Final = (
+    "{folder} is gone, and {place} refused until a restart; the rest of {path} is served: stop the "
+    "broker, put the directory back, or run `ottla log give-up {path} {place}`, and start it again"
+)
 
 
 class LogDirectory:
@@ -61,12 +78,14 @@ class LogDirectory:
     ) -> None:
         self.path = path
         self.properties = claim.properties if claim else MetaProperties()
-        self.health = DirectoryHealth(path)
+        self.health = DirectoryHealth(path, self._gone_log)
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.futures: dict[TopicPartition, PartitionLog] = {}
         self.topic_ids: dict[str, Uuid] = {}
-        self.unnamed: dict[TopicPartition, StorageError] = {}
-        """Partitions that are not served, since their topic id is damaged."""
+        self.refused: dict[TopicPartition, StorageError] = {}
+        """Partitions that are not served, since their topic id is damaged, or their folder gone."""
+        self.on_gone: Callable[[TopicPartition, StorageError], None] = lambda _, __: None
+        """Called with a partition whose folder another program has removed."""
         self.deleted_paths: list[str] = []
         self.was_clean_stop = True
         """Whether the last broker shut down cleanly, so that nothing had to be recovered."""
@@ -151,7 +170,7 @@ class LogDirectory:
         self.checkpoints.read()
         started = self._loader.start(found)
         self.topic_ids = started.topic_ids
-        self.unnamed = started.unnamed
+        self.refused = started.unnamed
         self.deleted_paths = started.deleted_paths
         self._loader.load(
             started,
@@ -190,7 +209,7 @@ class LogDirectory:
         with self.health.guarding():
             write_topic_id(self._file_system, path, topic_id)
         self.topic_ids[topic] = topic_id
-        self.unnamed.pop(TopicPartition(topic, partition), None)
+        self.refused.pop(TopicPartition(topic, partition), None)
         self.logs[TopicPartition(topic, partition)].health = self.health
 
     def log_path(self, topic: str, partition: int) -> str:
@@ -388,10 +407,10 @@ class LogDirectory:
 
     @touches_disk
     def _close_logs(self) -> None:
-        for key in self.unnamed.keys() & self.logs.keys():
-            # It was not served, so there is nothing to write.
+        for key in self.refused.keys() & self.logs.keys():
+            # It is not served, so there is nothing to write.
             self.logs[key].maintenance.abandon()
-        logs = [log for key, log in self.logs.items() if key not in self.unnamed]
+        logs = [log for key, log in self.logs.items() if key not in self.refused]
         logs += self.futures.values()
         logs += [] if self._metadata is None else [self._metadata]
         left = count = len(logs)
@@ -407,6 +426,30 @@ class LogDirectory:
         if self._is_recovered():
             mark = join(self.path, CLEAN_SHUTDOWN)
             write_clean_shutdown(self._file_system, mark, self.broker_epoch)
+
+    def _gone_log(self, error: FileNotFoundError) -> StorageError | None:
+        """What to raise if the folder of a log is gone, and the directory itself is not: the log is
+        not touched any more, and the others are served. Kafka takes the directory offline.
+        """
+        path = str(error.filename or "")
+        names = map(parse_directory_name, map(base_name, (path, parent_directory(path))))
+        name = next((one for one in names if one is not None), None)
+        if name is None or name.state is not DirectoryState.LIVE:
+            return None
+        key = TopicPartition(name.topic, name.partition)
+        log = self.logs.get(key)
+        if log is None or log.health.failure is not None:
+            return None if log is None else log.health.failure
+        # Without the lock's file nothing is there: the disk may not be mounted any more.
+        kept = (self._file_system.status(one) for one in (log.directory, join(self.path, LOCK)))
+        if [one is not None for one in kept] != [False, True]:
+            return None
+        gone = StorageError(log.directory, GONE)
+        log.health = DirectoryHealth(log.directory)
+        log.health.failure = self.refused[key] = gone
+        logger.error("%s", GONE_LINE.format(folder=log.directory, place=key, path=self.path))
+        self.on_gone(key, gone)
+        return gone
 
     def _is_recovered(self) -> bool:
         """A start that fails may end before the metadata log is opened, and its end still torn."""

@@ -27,19 +27,32 @@ REMEDIES: Final = {
 """What people can do about an error in the directory of a broker."""
 
 
+def _none_is_gone(_: FileNotFoundError) -> None:
+    return None
+
+
 class DirectoryHealth:
-    """Shared by a directory and its logs; `failure` took it offline, `fix` is the remedy."""
+    """Shared by a directory and its logs; `failure` took it offline, `fix` is the remedy.
 
-    __slots__ = ("directory", "failure", "fix", "shortages")
+    `of_one_log` returns what to raise instead if only the folder of one log is gone.
+    """
 
-    def __init__(self, directory: str) -> None:
+    __slots__ = ("directory", "failure", "fix", "of_one_log", "shortages")
+
+    def __init__(
+        self,
+        directory: str,
+        of_one_log: Callable[[FileNotFoundError], StorageError | None] = _none_is_gone,
+    ) -> None:
         self.directory = directory
+        self.of_one_log = of_one_log
         self.failure: StorageError | None = None
         self.fix = "repair the disk"
         self.shortages = 0
 
     def fail(self, error: OSError, *, is_half_done: bool = False) -> StorageError:
-        """Returns the error to raise, and takes the directory offline unless it is a shortage.
+        """Returns the error to raise, and takes the directory offline unless it is a shortage, or
+        the end of one log only.
 
         `is_half_done`: the failed operation had begun to change files. Then a shortage takes the
         directory offline too, since the state of the files is unknown.
@@ -56,6 +69,10 @@ class DirectoryHealth:
                     self.directory, self.shortages, reason,
                 )  # fmt: skip
             return ShortageError(self.directory, reason)
+        if self.failure is None and isinstance(error, FileNotFoundError):
+            gone = self.of_one_log(error)
+            if gone is not None:
+                return gone
         if self.failure is None:
             self.failure = StorageError(self.directory, reason)
             self.fix = REMEDIES.get(error.errno or 0, self.fix)

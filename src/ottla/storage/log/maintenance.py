@@ -137,6 +137,8 @@ class LogMaintenance:
         closed.
         """
         log = self._log
+        if log.health.failure is not None:
+            return None
         self.go_on_with_snapshot()
         # The log may have been truncated since it rolled.
         rolled_until = min(log.rolled_until, log.log_end_offset)
