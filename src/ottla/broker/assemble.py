@@ -247,8 +247,6 @@ def _make(
         broker.remote_logs = _remote_logs(broker, file_system)
         broker.fetches.tier = _tier_reads(broker, broker.remote_logs, file_system)
     _schedule(broker)
-    for directory in broker.directories:
-        directory.on_gone = broker.replicas.gone
     _join_cluster(broker)
     return broker
 
@@ -325,8 +323,12 @@ def _tier_reads(broker: Broker, remote_logs: "RemoteLogs", file_system: FileSyst
 
 
 def _join_cluster(broker: Broker) -> None:
-    """Has a member's replicas tell its coordinators what they lead, and answer clients."""
+    """Has replicas hear of logs that are gone, and those of a member tell its coordinators what
+    they lead, and answer clients.
+    """
     membership, replicas = broker.membership, broker.replicas
+    for directory in broker.directories:
+        directory.on_gone = replicas.gone
     if isinstance(membership, NoMembership) or isinstance(replicas, OnlyReplicas):
         return
     from ottla.broker.coordinators import Coordinators
