@@ -5,7 +5,6 @@ Format page: docs/format/ottla-integrity.md.
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
 
 from ottla.base.files import FileSystem, join
 from ottla.storage.files.filenames import (
@@ -43,17 +42,9 @@ def read_own(file_system: FileSystem, directory: str) -> tuple[Integrity | None,
     return known, [Finding(kind=FindingKind.CHECKPOINT, path=path, position=None, reason=reason)]
 
 
-def wrong_file_findings(
-    file_system: FileSystem, place: Place, integrity: Integrity
-) -> Iterator[Finding]:
+def wrong_file_findings(log: LogFile, base_offset: int, integrity: Integrity) -> Iterator[Finding]:
     """A log file that belongs to another segment."""
-    directory, base_offset = place
-    file = file_system.open(join(directory, log_file_name(base_offset)))
-    log = LogFile(file_system, file, file.size())
-    try:
-        found = wrong_file(log, integrity.segments.get(base_offset, NOTHING_KNOWN))
-    finally:
-        log.close()
+    found = wrong_file(log, integrity.segments.get(base_offset, NOTHING_KNOWN))
     if found is not None:
         yield found
 
@@ -63,17 +54,18 @@ def cut_short_findings(
 ) -> Iterator[Finding]:
     """Log files of inactive segments that have lost their ends."""
     bases = sorted(listed_base_offsets(file_system, directory))
-    for base_offset, following in pairwise(bases):
-        path = join(directory, log_file_name(base_offset))
-        size = integrity.segments.get(base_offset, NOTHING_KNOWN).size
-        status = file_system.status(path)
-        if following <= log_start_offset or size is None or status is None or status.size >= size:
+    names = [log_file_name(one) for one in bases]
+    sizes = file_system.sizes(directory, names)
+    for number, following in enumerate(bases[1:]):
+        has = sizes[number]
+        had = integrity.segments.get(bases[number], NOTHING_KNOWN).size
+        if following <= log_start_offset or had is None or has is None or has >= had:
             continue
         yield Finding(
             kind=FindingKind.LOST_OFFSETS,
-            path=path,
-            position=status.size,
-            reason=f"has {status.size} bytes instead of {size}: the records at its end are lost",
+            path=join(directory, names[number]),
+            position=has,
+            reason=f"has {has} bytes instead of {had}: the records at its end are lost",
         )
 
 

@@ -5,6 +5,7 @@ producers and epochs are compared with it on the way. Nothing is written.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import field
 from typing import TypeVar
 
@@ -233,8 +234,10 @@ class _PartitionCheck:
     def _without_empty(self, listed: Sequence[int]) -> list[int]:
         """Leaves out empty log files inside other segments, and adds findings about them."""
         bases: list[int] = []
-        for one in listed:
-            found = empty_log(self._files, self._path, one, bases[-1] if bases else None)
+        sizes = self._files.sizes(self._path, map(filenames.log_file_name, listed))
+        for one, size in zip(listed, sizes, strict=True):
+            before = bases[-1] if bases and not size else None
+            found = before if before is None else empty_log(self._files, self._path, one, before)
             if found is None:
                 bases.append(one)
             else:
@@ -281,6 +284,8 @@ class _PartitionCheck:
 
     def _check_swaps(self, bases: list[int]) -> Iterator[Finding]:
         """Swaps that must not replace segments, and that the next start sets aside."""
+        if all(one.suffix is not FileSuffix.SWAP for one in self._names.values()):
+            return
         for group in swap_groups(filenames.parse_file_names(self._names, kinds=[FileKind.LOG])):
             found = judge_swaps(self._files, self._path, group, bases, self._report.integrity)
             if found.fault is not None:
@@ -299,14 +304,15 @@ class _PartitionCheck:
             is_active = number + 1 == len(bases)
             segment = _SegmentCheck(self._files, self._path, base_offset, is_active=is_active)
             try:
-                segment.open(self._options)
+                segment.open()
             except FileNotFoundError:
                 if not self._options.is_live:
                     raise
                 self._add(_gone(segment.log_path))
                 replay.skip()
                 continue
-            self._check_segment(segment, limit, replay)
+            with closing(segment):
+                self._check_segment(segment, limit, replay)
             if base_offset > due:
                 gap = SegmentGap(
                     before=bases[number - 1],
@@ -355,12 +361,15 @@ class _PartitionCheck:
         else:
             replay.segment_ended(limit)
         is_live = self._options.is_live
+        # Of thousands of segments hardly any has one; a broker may add it meanwhile.
+        name = filenames.transaction_index_file_name(segment.base_offset)
+        segment.has_transaction_index = is_live or name in self._names
         self._add(segment.findings(replay, end_offset=end_offset, is_live=is_live))
         if report.integrity is not None:
             place = self._path, segment.base_offset
             changed = [*changed_index_findings(self._files, place, report.integrity)]
             known = {one.path for one in report.findings} if changed else ()
-            self._add(wrong_file_findings(self._files, place, report.integrity))
+            self._add(wrong_file_findings(segment.log, segment.base_offset, report.integrity))
             self._add(one for one in changed if one.path not in known)
 
     def _is_misplaced_after_gap(
@@ -499,17 +508,18 @@ class _SegmentCheck:
         self.base_offset = base_offset
         self.is_active = is_active
         self.log_path = join(directory, filenames.log_file_name(base_offset))
-        self.size = 0
+        self.has_transaction_index = True
         self.first_last_offset: int | None = None
         """The last offset in the header of the first batch, once it was scanned."""
         self._offset_index: OffsetIndexCheck | None = None
         self._time_index: TimeIndexCheck | None = None
 
-    def open(self, options: CheckOptions) -> None:
+    @property
+    def size(self) -> int:
+        return self.log.size
+
+    def open(self) -> None:
         """Reads the indexes, before the log (see `index_checks`); raises `FileNotFoundError`."""
-        status = self._files.status(self.log_path)
-        if status is None:
-            raise FileNotFoundError(self.log_path)
         path, content = self._index(FileKind.OFFSET_INDEX)
         if content is not None:
             parsed = parse_index(content, Role.OFFSET_INDEX, self.base_offset)
@@ -518,6 +528,11 @@ class _SegmentCheck:
         if content is not None:
             parsed = parse_index(content, Role.TIME_INDEX, self.base_offset)
             self._time_index = TimeIndexCheck(path, parsed, self.base_offset)
+        self.file = self._files.open(self.log_path)
+        self.log = LogFile(self._files, self.file, self.file.size())
+
+    def close(self) -> None:
+        self.log.close()
 
     def _index(self, kind: FileKind) -> tuple[str, bytes | None]:
         path = join(self._directory, FileName(offset=self.base_offset, kind=kind).text)
@@ -527,14 +542,9 @@ class _SegmentCheck:
             return path, None
 
     def scan(self, limit: int) -> Iterator[ScannedBatch | DamagedRegion]:
-        file = self._files.open(self.log_path)
-        try:
-            self.size = file.size()
-            first = scan.header_at(LogFile(self._files, file, self.size), 0)
-            self.first_last_offset = None if first is None else first.last_offset
-            yield from scan_segment(file, self.base_offset, limit)
-        finally:
-            file.close()
+        first = scan.header_at(self.log, 0)
+        self.first_last_offset = None if first is None else first.last_offset
+        yield from scan_segment(self.file, self.base_offset, limit)
 
     def take(self, scanned: ScannedBatch) -> None:
         if self._offset_index is not None:
@@ -557,6 +567,11 @@ class _SegmentCheck:
         if self._time_index is not None:
             yield from self._time_index.findings(is_growing=is_growing, is_active=self.is_active)
         path = join(self._directory, filenames.transaction_index_file_name(self.base_offset))
+        if not self.has_transaction_index:
+            yield from replay.check_transactions(
+                path, (), end_offset=end_offset, is_growing=is_growing
+            )
+            return
         index = TransactionIndex(self._files, path, base_offset=self.base_offset, writable=False)
         try:
             if not is_growing:

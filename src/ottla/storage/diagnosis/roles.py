@@ -11,10 +11,11 @@ from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
 from ottla.storage.files import filenames
 from ottla.storage.files.filenames import (
+    OFFSET_DIGITS,
     FileKind,
     FileSuffix,
+    file_offset,
     parse_directory_name,
-    parse_file_name,
 )
 
 
@@ -76,6 +77,13 @@ NAMED_ROLES = {
     filenames.BOOTSTRAP_CHECKPOINT: Role.METADATA_SNAPSHOT,
 }
 
+_OF_SEGMENTS = {
+    kind.value + suffix.value: (role, suffix)
+    for kind, role in SEGMENT_ROLES.items()
+    for suffix in FileSuffix
+}
+"""The role and the state of a file by what follows the offset in its name."""
+
 _METADATA_SNAPSHOT = lazy_pattern(r"([0-9]{20})-[0-9]{10}\.checkpoint(\.deleted|\.part)?")
 _CUT = lazy_pattern(r"(.+)\.(?:cut-[0-9]+|damaged)")
 _ORDER = {role: place for place, role in enumerate(Role)}
@@ -104,11 +112,10 @@ def describe(name: str) -> FileDescription:
     if name in NAMED_ROLES:
         role = NAMED_ROLES[name]
         return FileDescription(role=role, is_whole_snapshot=role is Role.METADATA_SNAPSHOT)
-    parsed = parse_file_name(name)
-    if parsed is not None:
-        return FileDescription(
-            role=SEGMENT_ROLES[parsed.kind], offset=parsed.offset, suffix=parsed.suffix
-        )
+    of_segment = _OF_SEGMENTS.get(name[OFFSET_DIGITS:])
+    offset = None if of_segment is None else file_offset(name)
+    if of_segment is not None and offset is not None:
+        return FileDescription(role=of_segment[0], offset=offset, suffix=of_segment[1])
     snapshot = _METADATA_SNAPSHOT.fullmatch(name)
     if snapshot is not None:
         return FileDescription(

@@ -153,9 +153,9 @@ class PartitionFiles:
 
 def listed_base_offsets(file_system: FileSystem, directory: str) -> set[int]:
     """The base offsets of segments, including those that compaction is putting in place."""
-    states = FileSuffix.LIVE, FileSuffix.SWAP
+    ends = LOG_END, LOG_END + FileSuffix.SWAP.value
     names = file_system.names(directory)
-    return {one.offset for one in parse_file_names(names, kinds=[FileKind.LOG], suffixes=states)}
+    return {*_with_offsets([one for one in names if one[OFFSET_DIGITS:] in ends])}
 
 
 def list_partition(

@@ -9,8 +9,9 @@ from ottla.storage.diagnosis.integrity_checks import (
     read_own,
     wrong_file_findings,
 )
-from ottla.storage.files.filenames import INTEGRITY
+from ottla.storage.files.filenames import INTEGRITY, log_file_name
 from ottla.storage.files.integrity import Integrity
+from ottla.storage.files.log_file import LogFile
 from ottla.storage.findings import Finding, FindingKind
 from ottla.testing import FakeFileSystem
 from tests.support.damaged_logs import PARTITION, Files, sound_files
@@ -26,7 +27,10 @@ def known(files: Files) -> Integrity:
 
 
 def wrong_files(files: Files, base_offset: int, integrity: Integrity) -> list[Finding]:
-    return list(wrong_file_findings(files.disk(), (PARTITION, base_offset), integrity))
+    disk = files.disk()
+    file = disk.open(f"{PARTITION}/{log_file_name(base_offset)}")
+    log = LogFile(disk, file, file.size())
+    return list(wrong_file_findings(log, base_offset, integrity))
 
 
 def test_a_partition_without_the_file_has_nothing_to_compare() -> None:

@@ -1,11 +1,13 @@
 """A partition that is checked while a broker replaces its segments."""
 
+from collections import Counter
+
 import pytest
 
-from ottla.base.files import FileSystem, join, read_file, replace_file
+from ottla.base.files import FileSystem, base_name, join, read_file, replace_file
 from ottla.storage.diagnosis.directory_check import check
 from ottla.storage.diagnosis.partition_check import ATTEMPTS, CheckOptions, check_partition
-from ottla.storage.files.filenames import LEADER_EPOCHS
+from ottla.storage.files.filenames import INTEGRITY, LEADER_EPOCHS
 from ottla.storage.findings import Finding, FindingKind
 from ottla.testing import FakeFileSystem, RecordingFileSystem
 from ottla.testing.recording import RecordingFile
@@ -87,3 +89,27 @@ def test_a_partition_that_is_deleted_meanwhile_is_not_there() -> None:
     assert report.is_sound
     assert PARTITION in {one.path for one in report.findings}
     assert PARTITION not in {one.path for one in report.partitions}
+
+
+class Opened(RecordingFileSystem):
+    """Notes which files of segments are opened."""
+
+    def __init__(self, inner: FakeFileSystem) -> None:
+        super().__init__(inner)
+        self.paths: Counter[str] = Counter()
+
+    def open(self, path: str, *, writable: bool = False, create: bool = False) -> RecordingFile:
+        self.paths[path] += 1
+        return super().open(path, writable=writable, create=create)
+
+
+def test_each_log_and_index_is_opened_once_and_none_that_is_not_there() -> None:
+    disk = Opened(sound_files().disk())
+    names = disk.inner.list(PARTITION)
+    assert check_partition(disk, PARTITION, CheckOptions()).is_sound
+    kinds = (".log", ".index", ".timeindex")
+    there = [join(PARTITION, one) for one in names if one.endswith(kinds) and one != INTEGRITY]
+    assert {path: count for path, count in disk.paths.items() if path in there} == dict.fromkeys(
+        there, 1
+    )
+    assert {base_name(one) for one in disk.paths} <= {*names}
