@@ -5,10 +5,12 @@ topic at least once, and more than once if a load is killed or overtaken in betw
 where a record is from, and what is wrong with it, by the names of KIP-1191.
 """
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from ottla.base.errors import UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.base.values import dataclass
 from ottla.loading.letter_source import Letters
@@ -32,6 +34,16 @@ class DeadLetters:
     topic: str
     target: str
     settings: Mapping[str, str] = field(default_factory=dict)
+
+    def check_apart(self, source: str, topic: str) -> None:
+        """Raises `UserError` if it is the topic that is loaded: each load would find what the one
+        before had set aside, without end.
+        """
+        if topic == self.topic and _place(source) == _place(self.target):
+            raise UserError(
+                f"--dead-letter-topic {topic} is the topic that is loaded, so that what is set "
+                f"aside would be loaded and set aside again; name another topic"
+            )
 
     def send(self, table: Table, action: Action, written: Sequence[DataFile]) -> int:
         """Sends the records in quarantine among the written ones; returns how many there are.
@@ -74,6 +86,11 @@ class DeadLetters:
                 for place, some in found.items()
             }
         )
+
+
+def _place(text: str) -> str:
+    """A directory, or brokers, in one way of writing."""
+    return os.path.realpath(text) if os.path.isdir(text) else text
 
 
 def set_aside(table: Table, letters: Letters) -> Letters:

@@ -21,6 +21,7 @@ from ottla.loading.bounds import bounded
 from ottla.loading.continuation import check_continues
 from ottla.loading.job import LoadJob, LoadOptions, LoadPlan, LoadRoute, LoadState
 from ottla.loading.plan import PlannedRange, plan_load
+from ottla.loading.quarantined import stays_aside
 from ottla.loading.verification import (
     LeftOut,
     LogChangedError,
@@ -125,6 +126,8 @@ def load_job(
 ) -> LoadJob:
     """Opens the log and the table without writing anything. Raises `UserError`."""
     options = options or LoadOptions()
+    if options.dead_letters is not None:
+        options.dead_letters.check_apart(route.source, route.topic)
     read = topic_options(
         route.source,
         route.topic,
@@ -335,9 +338,14 @@ def carry_out(job: LoadJob, plan: LoadPlan) -> Loaded:
         asked_ms=plan.asked_ms,
         keeps_unread=plan.keeps_unread,
     )
+    layout = written.transaction.layout
+    is_moot = plan.keeps_unread and stays_aside(job.table, layout, written.files)
     if job.options.dead_letters is not None:
         job.options.dead_letters.send(job.table, plan.action, written.files)
-    if plan.is_news:
+    if is_moot:
+        job.table.remove_files([one.path for one in files])
+        files = ()
+    elif plan.is_news:
         entry = commit(written.transaction, written.files, read)
         state, commit_id, partitions = plan.state.after(entry), entry.commit_id, entry.partitions
         merged = entry.merged

@@ -1,13 +1,13 @@
 """What a table has in quarantine, as a redrive reads it again."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.loading.letter_source import Letters
 from ottla.record.batch import NO_TIMESTAMP
 from ottla.record.columns import COLUMNS, schema
-from ottla.tables import DataFile, DataFiles, FileRole, Table, by_partition, of_role
+from ottla.tables import DataFile, DataFiles, FileRole, Table, TableLayout, by_partition, of_role
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,6 +18,28 @@ TIME = "timestamp_ms"
 
 def quarantined_files(table: Table) -> list[DataFile]:
     return list(of_role(table.current_files(), FileRole.QUARANTINE))
+
+
+def stays_aside(table: Table, layout: TableLayout, written: Sequence[DataFile]) -> bool:
+    """Whether a redrive would leave the table as it is: what it read is in quarantine already, with
+    the same reasons, and nothing that was there becomes a row.
+    """
+    if layout != table.layout():
+        return False
+    places = [(one.partition, one.first_offset, one.last_offset) for one in written]
+    there = _reasons(table.files, quarantined_files(table))
+    read = {
+        place: reason
+        for place, reason in there.items()
+        if any(number == place[0] and low <= place[1] <= up for number, low, up in places)
+    }
+    return read == _reasons(table.files, of_role(written, FileRole.QUARANTINE))
+
+
+def _reasons(files: DataFiles, parts: Iterable[DataFile]) -> dict[tuple[int, int], str]:
+    """Why records are in quarantine, by partition and offset."""
+    rows = (files.rows(one, ["partition", "offset", "reason"]).to_pylist() for one in parts)
+    return {(row["partition"], row["offset"]): row["reason"] for some in rows for row in some}
 
 
 def quarantined_ranges(

@@ -43,7 +43,7 @@ def redrive(job: LoadJob) -> list[LoadReport]:
     Of each partition it reads from the first of them to the last, and in a table of the latest rows
     up to where the table ends. Records in quarantine that the log no longer has are taken from
     there, or from the dead-letter topic, in a commit before. Returns the report of each commit,
-    none if there are no such records; raises as `rerun` does.
+    none if there are no such records, or all of them stay there; raises as `rerun` does.
     """
     job.table.require()
     with claimed(job) as state:
@@ -51,7 +51,7 @@ def redrive(job: LoadJob) -> list[LoadReport]:
         if state.layout.is_latest:
             if lost.rows:
                 raise UserError(_late(job, lost))
-            return [_read_again(job, state, there).report] if there else []
+            return _made([_read_again(job, state, there).report] if there else [])
         of_letters = replace(job, log=LetterSource(job.log, lost))
         work = [(of_letters, one) for one in _loaded_parts(job, _spans(lost))]
         work += [(job, one) for one in _loaded_parts(job, there)]
@@ -60,7 +60,11 @@ def redrive(job: LoadJob) -> list[LoadReport]:
             done = _read_again(source, state, ranges)
             state = done.state
             reports.append(done.report)
-        return reports
+        return _made(reports)
+
+
+def _made(reports: Sequence[LoadReport]) -> list[LoadReport]:
+    return [one for one in reports if not one.nothing_new]
 
 
 def _read_again(

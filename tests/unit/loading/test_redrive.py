@@ -94,8 +94,11 @@ def test_records_leave_the_quarantine_once_they_can_be_decoded(
     orders.load(b'{"id": 1}', WIDE, b'{"id": 2}', b"{", WIDE, b'{"id": 3}')
     assert orders.aside() == [(0, 2), (1, 0), (1, 1)]
     orders.load(b'{"id": 4}', b'{"id": 5}')
-    assert redrive(orders.job("id int"))
+    before = Table(orders.table)
+    count, sizes = before.state().commit_count, before.sizes()
+    assert redrive(orders.job("id int")) == []
     assert orders.aside() == [(0, 2), (1, 0), (1, 1)]
+    assert (Table(orders.table).state().commit_count, before.sizes()) == (count, sizes)
     with pytest.raises(UserError, match="cannot be made a row"):
         redrive(orders.job("id bigint", OnError.FAIL))
     assert len(redrive(orders.job("id bigint"))) == 1
@@ -161,7 +164,7 @@ def test_records_that_the_log_no_longer_has_become_rows_from_the_quarantine(tmp_
     assert orders.aside() == [(0, 2)]
     assert orders.rows() == expected
     orders.assert_whole()
-    assert redrive(orders.job("id bigint"))  # The log has the last of them, which is a row.
+    assert redrive(orders.job("id bigint")) == []  # The last of them is a row.
     assert (orders.aside(), orders.rows()) == ([(0, 2)], expected)
 
 
@@ -237,9 +240,17 @@ def test_rows_of_keys_stay_whose_records_compaction_has_removed(
     orders.load(b'{"id": 5}', b'{"id": 6}', b'{"id": 7}', b"[", b"[", b"[")
     rows, aside = orders.rows(), orders.aside()
     with ottla.open(orders.log) as log:
+        offset = log.append("orders", WIDE, key=b"another", partition=0).offset
+        log.append("orders", b"[", key=b"more", partition=0)
+    orders.load(b"[")
+    whole = orders.aside()
+    with ottla.open(orders.log) as log:
         log.compact("orders")
     assert redrive(orders.job("id bigint"))
-    assert (orders.rows(), orders.aside()) == (rows, aside)
+    assert [one for one in orders.rows() if one["key"] != b"another"] == rows
+    assert len(orders.rows()) == len(rows) + 1
+    assert orders.aside() == [one for one in whole if one != (0, offset)]
+    assert set(aside) < set(orders.aside())
 
 
 def test_a_late_record_of_the_quarantine_alone_is_not_merged(tmp_path: Path) -> None:

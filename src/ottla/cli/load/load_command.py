@@ -12,7 +12,7 @@ from ottla.cli.load.options import check_load_options, load_options, with_load_o
 from ottla.cli.load.routes import matching_routes, named_routes
 from ottla.cli.load.text import progress_words, show_report, show_rerun
 from ottla.cli.output import Output
-from ottla.cli.terminal import ExampleCommand, ProgressLine, new_console, print_json
+from ottla.cli.terminal import ExampleCommand, ProgressLine, counted, new_console, print_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -105,11 +105,18 @@ def _rerun(console: "Console", job: "LoadJob", given: dict[str, Any], output: Ou
 
 
 def _redrive(console: "Console", job: "LoadJob", output: Output) -> None:
+    from ottla.loading.quarantined import quarantined_files
     from ottla.loading.rerun import redrive
 
     reports = redrive(job)
     if not reports:
-        output.say(f"{job.table.address}: no record is in quarantine", {"commit_id": None})
+        count = sum(one.row_count for one in quarantined_files(job.table))
+        told = "no record is in quarantine"
+        if count:
+            told = (
+                f"nothing changes: {counted(count, 'record')} in quarantine cannot be decoded yet"
+            )
+        output.say(f"{job.table.address}: {told}", {"commit_id": None})
     for report in reports:
         if output.as_json:
             print_json(report_object(report))
