@@ -221,7 +221,7 @@ def test_a_field_with_the_name_of_a_partition_is_refused_when_it_comes(
             Projection(select=("who.age",)),
             "--select who.age: there is no field age; there are",
         ),
-        (Projection(select=("id.more",)), "there is no field more; there are no fields"),
+        (Projection(select=("id.more",)), "there is no field more; what it is in has no fields"),
         (Projection(rename=(("nope", "x"),)), "--rename nope: there is no such column"),
         (Projection(cast="nope int"), "--cast nope: there is no such column"),
         (Projection(rename=(("id", "AT"),)), "--rename at=at_2"),

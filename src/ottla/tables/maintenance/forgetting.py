@@ -205,6 +205,12 @@ class Search:
                 raise UserError(
                     f'--where: {line}; columns that are called as words of SQL are quoted, "at"'
                 ) from error
+            except duckdb.BinderException as error:
+                line = str(error).splitlines()[0].rstrip("!")
+                raise UserError(
+                    f"--where: {line}; the columns are {', '.join(self.columns.names)}, and their "
+                    f"fields have dots, such as value.customer"
+                ) from error
             except duckdb.Error as error:
                 raise UserError(f"--where: {str(error).splitlines()[0]}") from error
 

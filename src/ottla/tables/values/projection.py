@@ -118,9 +118,10 @@ def _type_at(kind: Any, path: Sequence[str]) -> Any:
 
     for name in path:
         if not types.is_struct(kind) or kind.get_field_index(name) < 0:
-            there = ", ".join(one.name for one in kind) if types.is_struct(kind) else "no fields"
+            names = [one.name for one in kind] if types.is_struct(kind) else []
+            there = f"there are {', '.join(names)}" if names else "what it is in has no fields"
             raise UserError(
-                f"--select {'.'.join(path)}: there is no field {name}; there are {there}"
+                f"--select {'.'.join(path)}: there is no field {name or repr(name)}; {there}"
             )
         kind = kind.field(name).type
     return kind
