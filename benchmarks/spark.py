@@ -2,7 +2,8 @@
 
 The sources as they are, and a copy of them without extensions, have a Spark each, which takes its
 turns in every round. Rows go to Spark's
-`noop` sink: all columns are decoded and handed to the JVM.
+`noop` sink: all columns are decoded and handed to the JVM. Spark's own source for Kafka is read
+beside them if SPARK_KAFKA_JARS says where its jars are.
 """
 
 import contextlib
@@ -20,7 +21,7 @@ import ottla
 from benchmarks.brokers import SOURCE, Ottla
 from benchmarks.load import is_below
 from benchmarks.measuring import Samples, Scale
-from benchmarks.report import Report, Target, add_figure, figures_report
+from benchmarks.report import FIGURES, Report, Target, add_figure, figures_report
 from ottla.base.files import OsFileSystem
 from ottla.base.ids import Uuid, uuid_text
 from ottla.record.builder import RecordBatchBuilder
@@ -49,26 +50,45 @@ WIRE_TARGET = Target(limit=0.8e6, unit="rows/s", is_minimum=True)
 TIER_TARGET = Target(limit=0.8, unit="", is_minimum=True)
 PLANNING_TARGET = Target(limit=2, unit="s")
 
+KAFKA_TARGETS = {
+    "from files, 100 B": 2.5, "over the wire, 100 B": 2, "from files, 1 KB": 2,
+    "over the wire, 1 KB": 1.5,
+}  # fmt: skip
+"""How many times as fast as Spark's own source for Kafka a read should be, and as little work."""
+
+SIZES = {"100 B": 100, "1 KB": 1000}
+KAFKA_BYTES = 1_000_000_000
+KAFKA_JARS = "SPARK_KAFKA_JARS"
+KAFKA_HELP = (
+    f"Spark's own source for Kafka was not read beside these: set {KAFKA_JARS} to the jars of "
+    "spark-sql-kafka-0-10 and of what it needs (its token provider, kafka-clients, commons-pool2)"
+)
+
 PROGRAM = """
 import json, sys, time
 from ottla.spark.session import LocalSession, SessionSettings
 from ottla.spark.source import OttlaSource
-session = LocalSession.start(SessionSettings(cores=2, log_level="OFF"))
+jars = {"spark.driver.extraClassPath": sys.argv[1]} if sys.argv[1:] else {}
+session = LocalSession.start(SessionSettings(cores=2, log_level="OFF", spark=jars))
 session.spark.dataSource.register(OttlaSource)
 schema = session.spark.createDataFrame([], "key binary, value binary").schema
 def rows(options):
-    return session.spark.read.format("ottla").options(**options).load()
+    named = dict(options)
+    return session.spark.read.format(named.pop("format", "ottla")).options(**named).load()
 def read(options):
     rows(options).write.format("noop").mode("overwrite").save()
 def count(options):
     return rows(options).count()
+def checksum(options):
+    columns = "key, value, topic, partition, offset, timestamp, timestampType"
+    return rows(options).selectExpr(f"sum(hash({columns}))").first()[0]
 def plan(options):
     source = OttlaSource(options)
     return len(source.reader(schema).partitions())
 for line in sys.stdin:
     name, options = json.loads(line)
     started = time.perf_counter()
-    result = {"read": read, "count": count, "plan": plan}[name](options)
+    result = {"read": read, "count": count, "plan": plan, "checksum": checksum}[name](options)
     print(json.dumps([time.perf_counter() - started, result]), flush=True)
 session.stop()
 """
@@ -77,9 +97,9 @@ session.stop()
 class SparkProcess:
     """A Spark session that carries out commands, and says how long that took."""
 
-    def __init__(self, package: Path) -> None:
+    def __init__(self, package: Path, jars: str = "") -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM],
+            [sys.executable, "-c", PROGRAM, *filter(None, [jars])],
             env={**os.environ, "PYTHONPATH": str(package)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -123,11 +143,18 @@ def run(scale: Scale) -> Iterator[Report]:
         _upload(directory / "log", directory / "tier")
         yield _reads(scale, compiled, plain, directory, count)
         yield _planning(scale, compiled, directory / "many")
+    jars = os.environ.get(KAFKA_JARS, "")
+    if not jars:
+        yield Report("Beside Spark's own source for Kafka", FIGURES, notes=[KAFKA_HELP])
+        return
+    for said, size in SIZES.items():
+        with scale.data_directory() as directory, _spark(SOURCE, jars) as spark:
+            yield _beside_kafka(scale, spark, directory, said, size)
 
 
 @contextlib.contextmanager
-def _spark(package: Path) -> Iterator[SparkProcess]:
-    process = SparkProcess(package)
+def _spark(package: Path, jars: str = "") -> Iterator[SparkProcess]:
+    process = SparkProcess(package, jars)
     try:
         yield process
     finally:
@@ -139,17 +166,17 @@ def _without_extensions(target: Path) -> Path:
     return target
 
 
-def _fill(path: Path, count: int) -> None:
+def _fill(path: Path, count: int, size: int = 100, batch_rows: int = BATCH_ROWS) -> None:
     builders = []
-    for first in range(0, min(count, DISTINCT_ROWS), BATCH_ROWS):
+    for first in range(0, min(count, DISTINCT_ROWS), batch_rows):
         builder = RecordBatchBuilder()
-        for one in range(first, first + BATCH_ROWS):
-            builder.append(b"%016d" % one, b"%0100d" % one, 1_700_000_000_000 + one)
+        for one in range(first, first + batch_rows):
+            builder.append(b"%016d" % one, b"%0*d" % (size, one), 1_700_000_000_000 + one)
         builders.append(builder)
     with ottla.open(path) as log:
         # The records are not of today: retention by time must leave them.
         log.create_topic(TOPIC, partitions=PARTITIONS, config={"retention.ms": -1})
-        for number, builder in enumerate(islice(cycle(builders), count // BATCH_ROWS)):
+        for number, builder in enumerate(islice(cycle(builders), count // batch_rows)):
             log.append_batch(TOPIC, number % PARTITIONS, builder)
         for number in range(PARTITIONS):  # So that a tier can have all of it.
             log.broker.topics.partition(TOPIC, number).log.writer.roll(1_700_000_000_000)
@@ -220,6 +247,44 @@ def _reads(
         )
     )
     add_figure(report, "the tier's rate in that of files", shares, "", TIER_TARGET)
+    return report
+
+
+def _beside_kafka(scale: Scale, spark: SparkProcess, place: Path, said: str, size: int) -> Report:
+    """Ottla's source and Spark's own for Kafka, in one Java and in turns."""
+    batch_rows = max(1, BATCH_ROWS * 100 // size)
+    count = scale.of(KAFKA_BYTES // size, 3000) // batch_rows * batch_rows
+    _fill(place / "log", count, size, batch_rows)
+    with Ottla().start(place / "log") as broker:
+        wire = {"kafka.bootstrap.servers": broker.address, "subscribe": TOPIC}
+        contestants = {
+            "kafka": {**wire, "format": "kafka"},
+            "from files": {"path": str(place / "log"), "subscribe": TOPIC},
+            "over the wire": wire,
+        }
+        (_,) = {spark.ask("checksum", options)[1] for options in contestants.values()}
+        for options in contestants.values():
+            for _ in range(scale.of(WARM_UPS, 1)):
+                spark.ask("read", options)
+
+        def costs(name: str) -> tuple[float, float]:
+            before = spark.processor_s()
+            seconds = spark.ask("read", contestants[name])[0]
+            return seconds, spark.processor_s() - before
+
+        turns = scale.take_turns({name: partial(costs, name) for name in contestants})
+    of_a_million = MILLION / count
+    report = figures_report(f"Beside Spark's own source for Kafka: {count:,} records of {said}")
+    for kind, what in enumerate(["time", "processor time"]):
+        spent = {name: Samples(tuple(one[kind] for one in all_)) for name, all_ in turns.items()}
+        add_figure(
+            report, f"Kafka's: {what} of a million", spent["kafka"].scaled(of_a_million), "s"
+        )
+        for name in ("from files", "over the wire"):
+            target = Target(limit=KAFKA_TARGETS[f"{name}, {said}"], unit="times", is_minimum=True)
+            add_figure(report, f"{name}: {what}", spent[name].scaled(of_a_million), "s")
+            ratio = spent["kafka"].over(spent[name])
+            add_figure(report, f"{name}: Kafka's {what}, in this", ratio, "times", target)
     return report
 
 

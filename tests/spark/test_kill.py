@@ -118,6 +118,27 @@ def test_a_load_killed_over_a_tier_is_completed_by_the_next_one(
     assert (found.differences, found.rows) == ([], 1400)
 
 
+def test_java_gets_the_class_path_and_the_options_of_the_settings(tmp_path: Path) -> None:
+    program, given = tmp_path / "bin" / "java", tmp_path / "given"
+    program.parent.mkdir()
+    program.write_text(
+        '#!/bin/sh\n[ "$1" = -version ] && echo \'version "17.0.1"\' && exit\n'
+        f'printf "%s\\n" "$@" > {given}; exit 3\n'
+    )
+    program.chmod(0o755)
+    settings = {
+        "spark.driver.extraClassPath": "/jars/one.jar:/jars/two.jar",
+        "spark.driver.extraJavaOptions": "-Done=1 -Dname='two words'",
+    }
+    with pytest.raises(UserError, match="ended with status 3"):
+        LocalSession.start(SessionSettings(spark=settings), {"JAVA_HOME": str(tmp_path)})
+    arguments = given.read_text().splitlines()
+    assert {"-Done=1", "-Dname=two words"} <= set(arguments)
+    path = arguments[arguments.index("-cp") + 1].split(os.pathsep)
+    assert path[:2] == ["/jars/one.jar", "/jars/two.jar"]
+    assert path[2].endswith("jars/*")
+
+
 def test_a_java_that_ends_at_once_is_named(tmp_path: Path) -> None:
     program = tmp_path / "bin" / "java"
     program.parent.mkdir()

