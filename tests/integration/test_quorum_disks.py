@@ -31,6 +31,8 @@ def nodes(tmp_path: Path) -> Iterator[tuple[list[Node], list[str]]]:
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.voters": f"1@{controller}",
         "replica.high.watermark.checkpoint.interval.ms": "200",
+        # Whose disks have failed is not waited for so long.
+        "broker.session.timeout.ms": "600000",
     }
     with ExitStack() as stack:
         made = []
@@ -93,6 +95,7 @@ def test_what_is_in_a_directory_that_fails_moves_and_the_node_serves_the_rest(
         wait_until(lambda: are_in_sync(admin))
         _check_cordons(admin)
         _check_damage(admin, address, second)
+        _check_last_disk(admin, second)
 
 
 def _check_damage(admin: ottla.Admin, address: str, second: Node) -> None:
@@ -139,6 +142,25 @@ def _check_damage(admin: ottla.Admin, address: str, second: Node) -> None:
     second.wait_ready()
     wait_until(are_whole)
     assert log.stat().st_size == len(content)
+
+
+def _check_last_disk(admin: ottla.Admin, node: Node) -> None:
+    """A broker without a disk says so, ends, and others lead at once what it has led."""
+    admin.elect_leaders()
+    wait_until(lambda: 2 in {leader for leader, _ in leaders(admin).values()})
+    homes = (node.directory, *node.more)
+    blocks = [one / "replication-offset-checkpoint.tmp" for one in homes]
+    for block in blocks:
+        wait_until(lambda block=block: made(block))
+    assert node.process is not None
+    assert node.process.wait(PATIENCE_S) == 1
+    wait_until(
+        lambda: {leader for leader, _ in leaders(admin).values()} == {1},
+        lambda: f"{leaders(admin)} {node.output.read_text()}",
+    )
+    last = node.output.read_text().splitlines()[-1]
+    assert last.startswith("ottla: no log directory is left: ")
+    assert all(str(one) in last for one in homes)
 
 
 def _check_cordons(admin: ottla.Admin) -> None:

@@ -114,6 +114,9 @@ class Clustered:
         """Hands leaderships over while the server still serves, then stops the broker; once."""
         self._departure.begin(self._cluster.leave, server)
 
+    def leave_without_disks(self) -> None:
+        """Does nothing: `close` ends the session, and the broker's node in ZooKeeper with it."""
+
     def close(self) -> None:
         self._cluster.stop()
 

@@ -49,6 +49,11 @@ class Place(Protocol):
     def stop(self, server: "Server") -> None:
         """Stops the server, once others have what it led; returns at once."""
 
+    def leave_without_disks(self) -> None:
+        """Called when the server has stopped because no log directory is left: others lead soon
+        what it led.
+        """
+
     def close(self) -> None:
         """Called when the server has stopped; raises what has stopped it."""
 
@@ -114,6 +119,9 @@ class Alone:
 
     def stop(self, server: "Server") -> None:
         server.stop()
+
+    def leave_without_disks(self) -> None:
+        """Does nothing: nobody else could lead."""
 
     def close(self) -> None:
         """Does nothing: the broker is registered nowhere."""

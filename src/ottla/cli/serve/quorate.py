@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ottla.base.addresses import Address
 from ottla.base.clock import Clock
-from ottla.base.errors import CorruptionError, UserError
+from ottla.base.errors import CorruptionError, StorageError, UserError
 from ottla.base.events import OnEvent
 from ottla.base.files import OsFileSystem
 from ottla.broker.broker import Broker
@@ -149,8 +149,15 @@ class Quorate:
         def leave() -> None:
             if self._failure is None:
                 self._cluster.leave()
+            else:
+                self.leave_without_disks()
 
         self._departure.begin(leave, server)
+
+    def leave_without_disks(self) -> None:
+        """Also without that of the metadata log, by which a node ends itself."""
+        if self._failure is None or isinstance(self._failure, StorageError):
+            self._cluster.leave_without_disks()
 
     def close(self) -> None:
         """Raises what has ended the node by itself."""

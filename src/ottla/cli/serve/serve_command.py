@@ -234,6 +234,7 @@ def serve(
     embedding = Embedding(lock=lock, upkeep=Collector())
     server = Server(broker, listeners, clock=clock, needs_disk=True, embedding=embedding)
     with ExitStack() as stack:
+        stack.callback(_check_disks, broker)  # last, in place of what has ended the node by itself
         stack.callback(events.stop)
         limit = stack.enter_context(_limit(broker, lock, progress))
         stack.callback(broker.close)
@@ -262,8 +263,9 @@ def serve(
         unused.pop_all()
         stack.enter_context(service.serving(ready(), lock))
         server.run()
+        if broker.directories.is_offline:
+            place.leave_without_disks()
         limit.closing()
-    _check_disks(broker)
 
 
 def _limit(broker: "Broker", lock: "TimedLock", progress: RecoveryProgress) -> "StopLimit":

@@ -61,6 +61,7 @@ from ottla.storage.files.patient_files import Patience, patient_files
 logger = logging.getLogger(__name__)
 
 LONGEST_LEAVE_MS: Final = 300_000
+HASTY_LEAVE_MS: Final = 5000
 """How long leaderships may take to move, as in Kafka (`BrokerServer.shutdown`)."""
 
 SHORTEST_STAY_MS: Final = 300
@@ -434,6 +435,12 @@ class QuorumBroker:
             )
         elif self._config.has_controller_role:
             self._stay_for_others()
+
+    def leave_without_disks(self) -> None:
+        """Has others lead what this broker led, which serves nothing any more: otherwise they would
+        once its session is over. Kafka's broker tells which directories have failed, and halts.
+        """
+        self._parts.link.leave(HASTY_LEAVE_MS)
 
     def _stay_for_others(self) -> None:
         """Returns when no other broker leaves. Those that leave at the same time may not have said
