@@ -132,7 +132,7 @@ def test_brokers_votes_and_levels_are_changed_after_a_preview(
     assert done == [
         ("unregister_broker", 9),
         ("remove_raft_voter", 3),
-        ("add_raft_voter", 4, "CONTROLLER", "host", 9093),
+        ("add_raft_voter", 4, None, "host", 9093),
         ("update_features", {"metadata.version": 31}),
     ]
 

@@ -1,5 +1,6 @@
 """Which directory of a node is meant that is made a voter, or loses its vote."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,22 @@ def test_a_node_is_looked_up_once_somebody_leads(
         monkeypatch.setattr(admin, "_ask_quorum", lambda what, request: asked.append(request))
         admin.add_raft_voter(2, "CONTROLLER", "host2", 9093)
     assert [one.voter_directory_id for one in asked] == [PRESENT]
+
+
+def test_a_new_voters_listener_is_named_as_that_of_the_leader(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leader = replica(1, FORMER, is_voter=True)
+    asked: list[AddRaftVoterRequest] = []
+    with ottla.open(tmp_path / "data") as log, Admin(log) as admin:
+        monkeypatch.setattr(admin, "_ask_quorum", lambda what, request: asked.append(request))
+        for listener in ("INTERNAL", ""):
+            known = replace(leader, listener=listener), replica(2, PRESENT)
+            found = QuorumStatus(leader=1, epoch=3, high_watermark=9, replicas=known)
+            monkeypatch.setattr(admin, "describe_quorum", lambda found=found: found)
+            if listener:
+                admin.add_raft_voter(2, None, "host2", 9093)
+            else:
+                with pytest.raises(UserError, match="name that of the controllers"):
+                    admin.add_raft_voter(2, None, "host2", 9093)
+    assert [one.listeners[0].name for one in asked] == ["INTERNAL"]

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Any, Final
 
-from ottla.base.errors import ApiError, OttlaError
+from ottla.base.error_codes import ErrorCode
+from ottla.base.errors import ApiError, CorruptionError, OttlaError
 from ottla.base.ids import Uuid
 from ottla.base.timers import Timers
 from ottla.base.timestamps import Timestamps
@@ -464,7 +465,9 @@ class TierJobs:
             wait_ms = self._wait_ms(self._store_failures)
             self._store_retry_ms = now.monotonic_ms + wait_ms
             self._note_store()
-        elif known is None or known.cause != failing.cause:
+        elif not self._is_handed_over(job, error) and (
+            known is None or known.cause != failing.cause
+        ):
             is_ours = not isinstance(error, OttlaError | ApiError)
             logger.error(
                 "%s failed, and will be tried again: %s", job.name, error, exc_info=is_ours
@@ -472,6 +475,16 @@ class TierJobs:
         tiered = self._tiered.get(job.key)
         if tiered is not None:
             self._look_later(tiered.topic, tiered.partition, wait_ms)
+
+    def _is_handed_over(self, job: Job, error: Exception) -> bool:
+        """Whether another replica leads because of damage in the log that was to be copied."""
+        tiered = self._tiered.get(job.key)
+        if job.kind is not JobKind.COPY or not isinstance(error, CorruptionError):
+            return False
+        if tiered is None or tiered.partition.replication is None:
+            return False
+        refusal = tiered.partition.damaged(error, "copy")
+        return refusal.code is ErrorCode.KAFKA_STORAGE_ERROR
 
     def _note_store(self) -> None:
         """Since when the store fails: since the first job failed that has not succeeded since."""

@@ -50,14 +50,18 @@ directory_option = click.option(
 @click.option(
     "--listener",
     metavar="NAME",
-    default="CONTROLLER",
-    show_default=True,
-    help="Name of that listener, as in controller.listener.names.",
+    help="Name of that listener; by default that of the other controllers (the first of "
+    "controller.listener.names).",
 )
 @directory_option
 @output_options()
 def add_controller_command(
-    target: Target, node: int, address: str, listener: str, directory: str | None, output: Output
+    target: Target,
+    node: int,
+    address: str,
+    listener: str | None,
+    directory: str | None,
+    output: Output,
 ) -> None:
     """Make the running controller NODE a voter of the quorum.
 

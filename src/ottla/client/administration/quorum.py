@@ -97,11 +97,12 @@ class QuorumAdmin(Asking):
         return ""
 
     def add_raft_voter(
-        self, node: int, listener: str, host: str, port: int, *, directory: str | None = None
+        self, node: int, listener: str | None, host: str, port: int, *, directory: str | None = None
     ) -> None:
         """Makes a controller that follows the metadata log a voter, at the address of its
-        listener for controllers; without `directory` its id is looked up among the observers.
-        Raises `UserError` for a node that does not follow or is elsewhere, and `RefusedError`.
+        listener for controllers, by default named as that of the others; without `directory` its
+        id is looked up among the observers. Raises `UserError` for a node that does
+        not follow or is elsewhere, and `RefusedError`.
 
         >>> admin.add_raft_voter(4, "CONTROLLER", "localhost", 9093)
         Traceback (most recent call last):
@@ -117,7 +118,7 @@ class QuorumAdmin(Asking):
             timeout_ms=TIMEOUT_MS,
             voter_id=node,
             voter_directory_id=directory_id,
-            listeners=[Listener(name=listener, host=host, port=port)],
+            listeners=[Listener(name=listener or _listener_of(status), host=host, port=port)],
         )
         self._ask_quorum(f"voter {node}", request)
 
@@ -236,6 +237,17 @@ class QuorumAdmin(Asking):
         if answer.error_code:
             raise refused(what, answer.error_code, answer.error_message)
         return answer
+
+
+def _listener_of(status: QuorumStatus) -> str:
+    """The name of the listener by which the leader is reached; raises `UserError`."""
+    found = [one.listener for one in status.voters if one.node == status.leader and one.listener]
+    if not found:
+        raise UserError(
+            "the quorum does not tell the name of its listener: name that of the controllers, the "
+            "first of controller.listener.names"
+        )
+    return found[0]
 
 
 def _directory(status: QuorumStatus, node: int, given: str | None, *, is_voter: bool) -> Uuid:

@@ -12,7 +12,6 @@ from ottla.console.pages import Ask, Page, QueryError, Redirect
 from ottla.console.views.view import View
 
 BACK = "/cluster"
-LISTENER = "CONTROLLER"
 MOST = (1 << 31) - 1
 
 
@@ -107,14 +106,14 @@ def _addition(ask: Ask, observer: QuorumReplica, at: str) -> Change:
 
     def deed() -> Redirect:
         with ask.place.admin() as admin:
-            admin.add_raft_voter(node, LISTENER, host, port)
+            admin.add_raft_voter(node, None, host, port)
         return Redirect(BACK, f"node {node} is a voter")
 
     return Change(
         title=f"Make node {node} a voter",
         lines=(
-            f"The other controllers reach it at {address_text(host, port)}, its listener "
-            f"{LISTENER}. It must be a controller, and have caught up.",
+            f"The other controllers reach it at {address_text(host, port)}, its listener for "
+            "controllers. It must be a controller, and have caught up.",
         ),
         problem=_static(observer),
         command=Command(

@@ -10,6 +10,7 @@ from ottla.broker.tiering.tiered_partition import IN_DOUBT_MS
 from ottla.storage.remote.segment_metadata import SegmentState
 from ottla.testing import CrashMode
 from tests.support.brokers import disk
+from tests.support.replicated_brokers import replicas_of
 from tests.support.tier_cluster import PLACE, TierCluster
 
 FINISHED = SegmentState.COPY_SEGMENT_FINISHED
@@ -254,3 +255,19 @@ def test_a_leader_that_has_not_heard_of_a_deletion_starts_where_the_tier_does() 
     cluster.work()
     assert cluster.log(2).log_start_offset == 10
     assert cluster.values(2) == by(1, 10, 35)
+
+
+@pytest.mark.parametrize("isr", [(1, 2), (1,)])
+def test_a_copy_that_meets_damage_has_another_replica_lead_and_copy(isr: tuple[int, ...]) -> None:
+    cluster = TierCluster()
+    cluster.lead(1, isr)
+    cluster.fill(1, 15)
+    cluster.log(1).writer.flush()
+    cluster.disks[1].open("/d/t-0/00000000000000000000.log", writable=True).truncate(100)
+    cluster.work_without_logs()
+    replicas = replicas_of(cluster.brokers[1])
+    assert set(replicas.lost) == ({PLACE} if len(isr) > 1 else set())
+    if replicas.lost:
+        cluster.orders.lead(2, cluster.brokers, (2,))
+        cluster.work_without_logs(4)
+        assert ranges(cluster, 2) == [(0, 9, 2)]
