@@ -159,6 +159,12 @@ def test_a_row_is_in_the_directory_of_its_values() -> None:
 def test_a_value_that_no_directory_can_be_named_by_is_refused_with_the_mend() -> None:
     with pytest.raises(UserError, match=r"partition by truncate\(16, \.\.\.\) of it"):
         directories("value.country", {"country": "x" * 200})
+    # Delta's and Iceberg's libraries cannot read a table in which a number has no room.
+    for column, least in (("id", -(2**63)), ("small", -(2**31))):
+        text = f"truncate(10, value.{column})"
+        with pytest.raises(UserError, match=r"no multiple of 10 below .*; partition by bucket\(16"):
+            directories(text, {column: least})
+        assert directories(text, {column: least + 8})
 
 
 @given(st.text(max_size=40))

@@ -367,6 +367,13 @@ def _truncated(values: Any, width: int) -> Any:
     if types.is_string(values.type):
         return pc.utf8_slice_codeunits(values, 0, width)
     wide = [None if one is None else one - one % width for one in values.to_pylist()]
+    least = -1 << (values.type.bit_width - 1)
+    for one in wide:
+        if one is not None and one < least:
+            raise UserError(
+                f"a value to partition by, of {values.type}, has no multiple of {width:,} below it "
+                f"that the column has room for ({one:,}); partition by bucket(16, ...) of it"
+            )
     return pa.array([None if one is None else str(one) for one in wide], pa.string())
 
 
