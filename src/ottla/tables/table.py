@@ -50,8 +50,9 @@ if TYPE_CHECKING:
 OWN_DIRECTORY = "_ottla"
 DATA_DIRECTORY = "data"
 
-_OF_OTHER_WRITERS = lazy_pattern(r"part-.*\.parquet|deletion_vector_.*\.bin|\w+=.*|_.*")
-"""Files that other programs write beside our directories when they rewrite a table (`OPTIMIZE`)."""
+_OF_OTHER_WRITERS = lazy_pattern(r"part-.*\.parquet|deletion_vector_.*\.bin|\w+=.*|_.*|\w\w")
+"""Files that other programs write beside our directories when they rewrite a table (`OPTIMIZE`);
+with `delta.randomizeFilePrefixes` they are in directories of two random characters."""
 
 _NAMES_SHOWN = 3
 _OWN_NAMES = {"lock", "ledger", "hours", "quarantine", "forgotten", "deleted"}

@@ -2,9 +2,12 @@
 
 import itertools
 import json
+import string
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from uuid import UUID
+from zlib import crc32
 
 import pytest
 
@@ -33,7 +36,8 @@ deltalake = pytest.importorskip("deltalake")
 pa = pytest.importorskip("pyarrow")
 pytestmark = pytest.mark.slow
 
-FIRST_ROW_GONE = {
+DIGITS = string.digits + string.ascii_letters + ".-:+=^!/*?&<>()[]{}@%$#"
+FIRST_ROW_GONE: dict[str, Any] = {
     "deletionVector": {
         "storageType": "i",
         "pathOrInlineDv": "^Bg9^0rr910000000000iXQKl0rr91000005c8Xg00000",
@@ -202,7 +206,7 @@ def test_a_row_of_another_program_beyond_the_logs_end_is_named(tmp_path: Path) -
     assert "the last record of key" in found.text
 
 
-def delete_first_row(orders: Orders) -> None:
+def delete_first_row(orders: Orders, vector: dict[str, Any] = FIRST_ROW_GONE) -> None:
     """By a deletion vector, as Spark writes them; no package that tests may install does."""
     log = Path(orders.table, "_delta_log")
     files = pa.table(orders.delta().get_add_actions(flatten=True))
@@ -213,7 +217,7 @@ def delete_first_row(orders: Orders) -> None:
     features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
     protocol = {"minReaderVersion": 3, "minWriterVersion": 7, **features}
     removed = {"path": added["path"], "dataChange": True, "deletionTimestamp": 1}
-    actions = [{"protocol": protocol}, {"remove": removed}, {"add": {**added, **FIRST_ROW_GONE}}]
+    actions = [{"protocol": protocol}, {"remove": removed}, {"add": {**added, **vector}}]
     text = "".join(f"{json.dumps(one)}\n" for one in actions)
     (log / f"{len(versions):020d}.json").write_text(text)
 
@@ -250,6 +254,37 @@ def test_rows_deleted_by_deletion_vectors_are_not_read_and_come_back_by_a_rerun(
         # Delta's own reader agrees on what is left.
         rows = deltalake.QueryBuilder().register("t", orders.delta()).execute("select * from t")
         assert pa.table(rows.read_all()).num_rows == count()
+
+
+def vector_in_a_file(table: str, directory: str) -> dict[str, Any]:
+    """The same vector in a file, whose name the log has as a UUID of zeros, in base 85."""
+    inline = FIRST_ROW_GONE["deletionVector"]["pathOrInlineDv"]
+    content = b"".join(
+        sum(DIGITS.index(digit) * 85 ** (4 - place) for place, digit in enumerate(five)).to_bytes(4)
+        for five in (inline[start : start + 5] for start in range(0, len(inline), 5))
+    )[:34]
+    path = Path(table, directory, f"deletion_vector_{UUID(int=0)}.bin")
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"\1" + len(content).to_bytes(4) + content + crc32(content).to_bytes(4))
+    told = {"storageType": "u", "pathOrInlineDv": f"{directory}{'0' * 20}", "offset": 1}
+    return {"deletionVector": {**FIRST_ROW_GONE["deletionVector"], **told}}
+
+
+@pytest.mark.parametrize("directory", ["", "aB"])
+def test_a_vacuum_leaves_the_files_of_deletion_vectors(tmp_path: Path, directory: str) -> None:
+    orders = Orders(tmp_path, LayoutOptions())
+    orders.load(0, 1, 2, 3)
+    orders.rerun()
+    delete_first_row(orders, vector_in_a_file(orders.table, directory))
+    before = set(Table(orders.table).sizes())
+    report = vacuum(orders.table, SystemClock(), retention_ms=0)
+    gone = before - set(Table(orders.table).sizes())
+    assert gone == {*report.removed_paths}
+    assert gone
+    assert ottla.table.dataset(orders.table).count_rows() == 3
+    orders.load(4)
+    orders.rerun()
+    orders.assert_whole()
 
 
 def test_versions_with_deletion_vectors_are_read_as_they_were(tmp_path: Path) -> None:

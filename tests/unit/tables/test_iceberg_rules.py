@@ -17,11 +17,13 @@ from pyiceberg.types import IntegerType, LongType, MapType, NestedField, StringT
 
 import ottla
 import ottla.table
+from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
 from ottla.loading.job import LoadRoute
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
 from ottla.tables.formats.iceberg_rules import check_rules
+from ottla.tables.maintenance.vacuum import vacuum
 from ottla.tables.table import Table
 
 TABLE = "iceberg://lake/shop.orders"
@@ -77,6 +79,17 @@ def test_what_loads_do_not_heed_is_refused_and_no_file_is_left(
         load_new(tmp_path)
     assert {one for one in Table(TABLE).sizes() if one.startswith("data")} == before
     assert ottla.table.dataset(TABLE).count_rows() == 1
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("home")
+def test_a_table_whose_files_no_one_may_remove_is_not_vacuumed(tmp_path: Path) -> None:
+    load_new(tmp_path)
+    with opened(tmp_path).transaction() as change:
+        change.set_properties({"gc.enabled": "false"})
+    with pytest.raises(UserError, match=r"gc\.enabled is false.* set it to true first"):
+        vacuum(TABLE, SystemClock(), retention_ms=0)
+    load_new(tmp_path)
 
 
 def test_keys_of_maps_and_columns_that_always_have_a_value_may_be_required() -> None:

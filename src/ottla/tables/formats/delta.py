@@ -76,6 +76,7 @@ WIDER_CHECKPOINTS = 2000
 table has files, and so the time for it stays the same in the mean."""
 
 MAPPING = "delta.columnMapping.mode"
+_VECTOR = "deletion_vector_"
 _NO_COMMIT = -1
 _HOUR_MS = 3_600_000
 _ENTRY_NAME = lazy_pattern(r"(\d{20})\.json")
@@ -331,12 +332,20 @@ class DeltaLog:
         table = self._current()
         before = table.version()
         hours = -(-retention_ms // _HOUR_MS)
-        found = self._asked(
-            lambda: table.vacuum(hours, dry_run=is_dry, enforce_retention_duration=False, full=True)
-        )
-        if not is_dry:
+
+        def asked(is_dry: bool) -> list[str]:
+            return table.vacuum(hours, dry_run=is_dry, enforce_retention_duration=False, full=True)
+
+        found = self._asked(lambda: asked(True))
+        # The library takes each deletion vector for a file that no version needs.
+        kept = [one for one in found if one.rpartition("/")[2].startswith(_VECTOR)]
+        if not is_dry and not kept:
+            self._asked(lambda: asked(False))
             self._sync_entries(before + 1, self._current().version())
-        return sorted(found)
+        left = sorted({*found} - {*kept})
+        for path in left if kept and not is_dry else ():
+            self._store.delete(path)
+        return left
 
     def _state_of(self, table: "DeltaTable") -> LogState:
         last = self._asked(lambda: table.transaction_version(COMMITS))

@@ -287,6 +287,11 @@ class IcebergLog:
 
     def vacuum(self, retention_ms: int, *, is_dry: bool) -> list[str]:
         table = self._current()
+        if table.properties.get("gc.enabled", "true").lower() == "false":
+            raise UserError(
+                f"{self._address}: gc.enabled is false, by which no file may be removed, such as "
+                f"those that another table has too; set it to true first, if none does"
+            )
         since_ms = SystemClock().now_ms() - retention_ms
         retained = _current_since(table, since_ms)
         wanted = {
