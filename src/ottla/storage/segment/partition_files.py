@@ -5,10 +5,11 @@ meanwhile. Kafka has no counterpart: its tools take files.
 """
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple, overload
 
 from ottla.base.errors import CorruptionError
@@ -229,10 +230,12 @@ def _agree(one: PartitionFiles, other: PartitionFiles) -> bool:
 
 def _files(file_system: FileSystem, directory: str, names_there: Sequence[str]) -> PartitionFiles:
     # A log may have ten thousand segments: what most names are is decided without parsing each.
-    logs = _with_offsets(sorted([one for one in names_there if one[OFFSET_DIGITS:] == LOG_END]))
-    snapshots = _with_offsets([one for one in names_there if one[OFFSET_DIGITS:] == SNAPSHOT_END])
-    rest = [one for one in names_there if not one.endswith(_OFTEN)]
-    others = parse_file_names(rest, kinds=_TOLD_APART)
+    by_end = defaultdict[str, list[str]](list)
+    for name in names_there:
+        by_end[name[OFFSET_DIGITS:]].append(name)
+    logs, snapshots = (_with_offsets(by_end.pop(end, [])) for end in (LOG_END, SNAPSHOT_END))
+    rest = [names for end, names in by_end.items() if end not in _OFTEN]
+    others = parse_file_names(chain.from_iterable(rest), kinds=_TOLD_APART)
     renamed = [one for one in others if one.kind is FileKind.LOG]
     logs |= _replacements(file_system, directory, logs, renamed)
     segments = _segments(file_system, directory, logs)
@@ -247,7 +250,7 @@ def _files(file_system: FileSystem, directory: str, names_there: Sequence[str]) 
 
 
 _TOLD_APART = (FileKind.LOG, FileKind.TRANSACTION_INDEX)
-_OFTEN = (LOG_END, SNAPSHOT_END, FileKind.OFFSET_INDEX.value, FileKind.TIME_INDEX.value)
+_OFTEN = (FileKind.OFFSET_INDEX.value, FileKind.TIME_INDEX.value)
 
 
 def _with_offsets(names: Sequence[str]) -> dict[int, str]:
