@@ -1,4 +1,4 @@
-"""`ottla groups` of a cluster, one of whose brokers was killed a moment ago."""
+"""`ottla groups` and `topics` of a cluster, one of whose brokers was killed a moment ago."""
 
 import json
 from pathlib import Path
@@ -61,3 +61,16 @@ def test_what_the_other_brokers_know_is_listed_and_described_with_exit_code_1(
             warning,
             f"warning: no broker that answers has a group {lost}",
         ]
+
+        # A broker that stands still would not answer for the whole of request.timeout.ms either.
+        shown = run_ottla("topics", "list", first, "--json")
+        counts = {
+            one["topic"]: one["records"] for one in map(json.loads, shown.stdout.splitlines())
+        }
+        assert (shown.returncode, counts) == (1, {"orders": 0}), shown.stderr
+        (warning,) = shown.stderr.splitlines()
+        assert "the partitions that it leads count as empty" in warning
+        assert cluster.brokers[gone].address in warning
+        shown = run_ottla("topics", "describe", first, "orders")
+        assert (shown.returncode, shown.stderr) == (1, warning + "\n")
+        assert shown.stdout.startswith("orders: 1 partition, 0 records")

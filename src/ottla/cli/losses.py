@@ -1,24 +1,33 @@
-"""What files have lost that a command lists the rest of."""
+"""What files have lost, or brokers do not answer, that a command lists the rest of."""
 
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
 from ottla.cli.endings import EXIT_FAILED
 
+if TYPE_CHECKING:
+    from ottla.base.errors import UnreachableError
+
 
 class Losses:
-    """Says what is lost on standard error, when it is found."""
+    """Says what is lost on standard error, when it is found, and each once."""
 
     def __init__(self) -> None:
-        self._count = 0
+        self._said: set[str] = set()
 
     def __call__(self, line: str) -> None:
-        self._count += 1
-        click.echo(f"warning: {line}", err=True)
+        if line not in self._said:
+            self._said.add(line)
+            click.echo(f"warning: {line}", err=True)
+
+    def leader_is_silent(self, error: "UnreachableError") -> None:
+        """Says that a broker does not answer, whose partitions are shown as empty."""
+        self(f"a broker does not answer, and the partitions that it leads count as empty: {error}")
 
     def __bool__(self) -> bool:
-        return self._count > 0
+        return bool(self._said)
 
     def end(self) -> None:
         """Exits with 1 if something is lost."""

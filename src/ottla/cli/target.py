@@ -144,8 +144,8 @@ class Target:
         return replace(admin_settings(self.settings), setup_timeout_s=self.setup_timeout_s)
 
     def in_haste(self) -> "Target":
-        """For commands that say what is wrong: a broker that stands still accepts connections, and
-        would hold them up for the whole of request.timeout.ms.
+        """For commands that change nothing, and say what is known or wrong: a broker that stands
+        still accepts connections, and would hold them up for the whole of request.timeout.ms.
         """
         return replace(self, setup_timeout_s=HASTE_S)
 
@@ -164,6 +164,7 @@ class Target:
 
         That takes half the time of opening a log, and works beside another Kafka. `on_lost` takes
         lines about damaged files of groups and transactional ids; without it they are an error.
+        A broker that stands still is not waited for long (`in_haste`).
         """
         if self.is_directory:
             self.check_directories()
@@ -176,7 +177,7 @@ class Target:
                 with open_to_read(self.directories, losses) as cluster:
                     yield cluster
                 return
-        with self.open() as cluster:
+        with self.in_haste().open() as cluster:
             yield cluster
 
     def broker_addresses(self) -> tuple[tuple[str, int], ...]:

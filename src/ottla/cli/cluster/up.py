@@ -11,6 +11,7 @@ from ottla.base.errors import UserError
 from ottla.cli.output import Output, output_options
 from ottla.cli.settings_files import parse_setting
 from ottla.cli.terminal import ExampleCommand, counted, parse_seconds, print_json
+from ottla.storage.files.filenames import META_PROPERTIES
 
 if TYPE_CHECKING:
     from ottla.cli.cluster.local import LocalCluster
@@ -160,6 +161,7 @@ def _cluster(
             "its own ZooKeeper; to secure another one see docs/cluster-zookeeper.md"
         )
     if known is None:
+        _check_is_no_log_directory(folder)
         wanted = count or 3
         return LocalCluster(
             folder=folder,
@@ -191,6 +193,15 @@ def _cluster(
         )
     more = new_brokers(folder, range(len(known.brokers) + 1, (count or 0) + 1))
     return replace(known, brokers=(*known.brokers, *more))
+
+
+def _check_is_no_log_directory(folder: Path) -> None:
+    """A folder "broker-1" in one would be a partition of a topic "broker"; raises `UserError`."""
+    if (folder / META_PROPERTIES).exists():
+        raise UserError(
+            f"{folder}: it is a broker's own log directory; name a folder for the cluster, in "
+            "which each broker gets a directory"
+        )
 
 
 @click.command(

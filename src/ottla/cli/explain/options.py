@@ -76,7 +76,7 @@ class ExplainOptions:
             return
         from ottla.client.administration.doctor import local_directories
 
-        with self.target.admin() as admin:
+        with self.target.in_haste().admin() as admin:
             found = local_directories(admin, topic, given=self.given)
             if found is None:
                 show_remote(admin)

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 import click
 
 from ottla.base.clock import SystemClock
-from ottla.base.errors import RefusalError, UserError
+from ottla.base.errors import RefusalError, UnreachableError, UserError
 from ottla.base.texts import duration_text, matching, rate_text, size_text
 from ottla.cli.completion.names import complete_topics
+from ottla.cli.losses import Losses
 from ottla.cli.output import NAMES_ONLY, Output, output_options
 from ottla.cli.tables import print_rows
 from ottla.cli.target import Target, TargetCommand, target_argument
@@ -39,11 +40,12 @@ EARLIEST_LOCAL, LATEST_TIERED = -4, -5
 def describe_command(target: Target, patterns: tuple[str, ...], output: Output) -> None:
     """Describe topics: partitions, offsets, sizes, settings, and active producers.
 
-    Only producers with a producer id, such as idempotent ones, are listed.
+    Only producers with a producer id, such as idempotent ones, are listed. Exits with 1 if a broker
+    does not answer.
     """
     from ottla.client.administration.admin import Admin
 
-    now_ms = SystemClock().now_ms()
+    now_ms, losses = SystemClock().now_ms(), Losses()
     with target.reading() as cluster:
         admin = Admin(cluster)
         known = {one.name: one for one in admin.describe_topics(internal=True)}
@@ -52,15 +54,17 @@ def describe_command(target: Target, patterns: tuple[str, ...], output: Output) 
             output.names(names)
             return
         since_ms = now_ms - round(WINDOW_S * 1000)
-        for number, one in enumerate(
-            admin.topic_activity([known[name] for name in names], since_ms)
-        ):
+        found = admin.topic_activity(
+            [known[name] for name in names], since_ms, on_unreachable=losses.leader_is_silent
+        )
+        for number, one in enumerate(found):
             if output.as_json:
                 _print_json(admin, one, target)
                 continue
             if number:
                 click.echo()
             _show(admin, one, now_ms, target)
+    losses.end()
 
 
 def _show(admin: "Admin", one: "TopicActivity", now_ms: int, target: Target) -> None:
@@ -159,9 +163,9 @@ def _tier_sizes(target: Target, one: "TopicActivity") -> "dict[TopicPartition, i
 def _producers(
     admin: "Admin", one: "TopicActivity"
 ) -> "dict[tuple[int, int], list[tuple[TopicPartition, ActiveProducer]]]":
-    """None where the user may not read the topic."""
+    """None where the user may not read the topic, or a leader does not answer."""
     found: dict[tuple[int, int], list[tuple[TopicPartition, ActiveProducer]]] = {}
-    with contextlib.suppress(RefusalError):
+    with contextlib.suppress(RefusalError, UnreachableError):
         for place, producers in admin.producers_of(one.topic).items():
             for each in producers:
                 found.setdefault((each.producer_id, each.producer_epoch), []).append((place, each))

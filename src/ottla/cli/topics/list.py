@@ -8,6 +8,7 @@ from ottla.base.clock import SystemClock
 from ottla.base.ids import uuid_text
 from ottla.base.texts import matching, rate_text, size_text
 from ottla.cli.completion.names import complete_topics
+from ottla.cli.losses import Losses
 from ottla.cli.output import NAMES_ONLY, Output, output_options
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import parse_seconds
@@ -46,12 +47,13 @@ def list_command(
 ) -> None:
     """List topics, all of them or those named; a NAME may be a pattern such as 'orders-*'.
 
-    Size is that of one replica.
+    Size is that of one replica. Exits with 1 if a broker does not answer.
     """
     from ottla.client.administration.configs import ConfigAdmin
     from ottla.client.administration.topic_activity import TopicActivityAdmin
 
     window_s = parse_seconds("--rate-over", window)
+    losses = Losses()
     with target.reading() as cluster:
         listed = TopicActivityAdmin(cluster)
         known = {one.name: one for one in listed.describe_topics(internal=True)}
@@ -65,7 +67,9 @@ def list_command(
             output.names(names)
             return
         since_ms = SystemClock().now_ms() - round(window_s * 1000)
-        found = listed.topic_activity([known[name] for name in names], since_ms)
+        found = listed.topic_activity(
+            [known[name] for name in names], since_ms, on_unreachable=losses.leader_is_silent
+        )
         settings = ConfigAdmin(cluster).topics_settings(names)
     output.listing(
         found,
@@ -75,6 +79,7 @@ def list_command(
         name=lambda one: one.topic.name,
         none=NO_TOPICS.format(target=target.pasted),
     )
+    losses.end()
 
 
 def _row(one: "TopicActivity", settings: dict[str, str], window_s: float) -> tuple[object, ...]:

@@ -1,7 +1,8 @@
 """Sizes and rates of topics."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 
+from ottla.base.errors import UnreachableError
 from ottla.base.partitions import TopicPartition, by_topic
 from ottla.client.administration.descriptions import (
     PartitionActivity,
@@ -21,10 +22,17 @@ class TopicActivityAdmin(TopicAdmin, LogDirectoryAdmin):
     """What a list of topics shows, without an import of all that an `Admin` can."""
 
     def topic_activity(
-        self, topics: Iterable[TopicDescription], since_ms: int
+        self,
+        topics: Iterable[TopicDescription],
+        since_ms: int,
+        *,
+        on_unreachable: Callable[[UnreachableError], object] | None = None,
     ) -> list[TopicActivity]:
         """The size of topics, and how many records came after `since_ms`. Raises `RefusedError`.
         A partition without a leader counts as empty.
+
+        Raises `UnreachableError` if a broker does not answer; with `on_unreachable` that is called
+        instead, and what the broker leads counts as empty.
 
         >>> topics = admin.describe_topics(["orders"])
         >>> activity, = admin.topic_activity(topics, since_ms=1_767_225_602_000)
@@ -33,10 +41,13 @@ class TopicActivityAdmin(TopicAdmin, LogDirectoryAdmin):
         """
         wanted = list(topics)
         places = [place for topic in wanted for place in led_partitions(topic)]
-        bounds = self.bounds(places)
-        recent = self.list_offsets(places, since_ms)
+        if on_unreachable is None:
+            bounds = self.bounds(places)
+        else:
+            bounds = self._answered_bounds(places, on_unreachable)
+        recent = self.list_offsets(list(bounds), since_ms)
         sizes: dict[TopicPartition, int] = {}
-        for directory in self.log_directories(by_topic(places)):
+        for directory in self.log_directories(by_topic(places), on_unreachable=on_unreachable):
             for place, size in directory.sizes.items():
                 # Each replica has the log; the largest one is nearest to the leader.
                 sizes[place] = max(size, sizes.get(place, 0))
@@ -60,3 +71,20 @@ class TopicActivityAdmin(TopicAdmin, LogDirectoryAdmin):
             )
             for topic in wanted
         ]
+
+    def _answered_bounds(
+        self,
+        places: Collection[TopicPartition],
+        on_unreachable: Callable[[UnreachableError], object],
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        """The bounds of partitions whose leaders answer; raises `RefusedError`."""
+        by_node: dict[int, list[TopicPartition]] = {}
+        for place, leader in self._cluster.leaders(places).items():
+            by_node.setdefault(leader.node_id, []).append(place)
+        found: dict[TopicPartition, tuple[int, int]] = {}
+        for several in by_node.values():
+            try:
+                found |= self.bounds(several)
+            except UnreachableError as error:
+                on_unreachable(error)
+        return found

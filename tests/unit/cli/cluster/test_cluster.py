@@ -103,3 +103,11 @@ def test_a_broker_that_does_not_start_is_told_of_by_the_line_by_which_it_has_end
     said = "recovering d/t-1 (1 left); 3 of 3 logs left\nottla: d/quorum-state: it is damaged"
     assert refusal_of(said) == "d/quorum-state: it is damaged"
     assert refusal_of("Killed") == "Killed"
+
+
+def test_no_cluster_is_made_in_the_directory_of_a_broker(here: Administered) -> None:
+    code, text = here.end("cluster", "up", "--data", "TARGET")
+    assert (code, "it is a broker's own log directory; name a folder for the cluster" in text) == (
+        2,
+        True,
+    )
