@@ -27,7 +27,7 @@ from ottla.base.partitions import TopicPartition
 from ottla.broker.topics.offered_ends import StableEnds, replicated_end
 from ottla.embedded.readable import ReadableLog
 from ottla.embedded.scanning import READ_SIZE, Region, sound_start
-from ottla.record.batch import Batch
+from ottla.record.batch import Batch, InvalidBatchError, iter_batches
 from ottla.storage.index.transaction_index import AbortedTransaction
 from ottla.storage.reading.locating import locate, locate_partition
 from ottla.storage.reading.opening import TierPlace, open_directories
@@ -157,10 +157,15 @@ class FollowedLog(ReadableLog):
                 raise UserError(
                     f"topic {place.topic} was created again while it was read; read it again"
                 )
+            joined = _joined(group)
+            if joined is not None:
+                damage_in = partial(_damage_in, log, group)
+                yield Region(*joined, aborted, begin, end, damage_in)
+                continue
             for found in group:
                 batches, damage = sound_start(batch for _, batch in log.batches.checked(found))
                 if batches:
-                    damage_in = partial(_damage_in, log, found)
+                    damage_in = partial(_damage_in, log, [found])
                     yield Region(found.data, batches, aborted, begin, end, damage_in)
                 if damage is not None:
                     raise damage
@@ -216,7 +221,26 @@ class FollowedLog(ReadableLog):
     delete_records = compact = flush = listen = _refuse
 
 
-def _damage_in(log: ReadOnlyLog, found: StoredRegion, batch: Batch, reason: str) -> CorruptionError:
+def _joined(group: Sequence[StoredRegion]) -> tuple[bytes, list[Batch]] | None:
+    """The bytes and the checked batches of several regions, of which handing out each alone would
+    cost most; `None` if one is damaged, or there is only one.
+    """
+    if len(group) == 1:
+        return None
+    data = b"".join([one.data for one in group])
+    try:
+        batches = list(iter_batches(data))
+        for batch in batches:
+            batch.check()
+    except InvalidBatchError:
+        return None
+    return data, batches
+
+
+def _damage_in(
+    log: ReadOnlyLog, group: Sequence[StoredRegion], batch: Batch, reason: str
+) -> CorruptionError:
+    found = next(one for one in group if batch.base_offset < one.next_offset)
     return log.damage.error_at(found.path, found.position, reason)
 
 

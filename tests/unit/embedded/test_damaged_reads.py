@@ -135,9 +135,10 @@ def test_of_many_small_segments_all_rows_before_a_garbled_one_are_given(
     assert found == list(range(12))
 
 
+@pytest.mark.parametrize("read_only", [False, True])
 @pytest.mark.parametrize("is_garbled", [False, True])
 def test_of_many_small_segments_all_records_before_a_damaged_one_are_given(
-    tmp_path: Path, is_garbled: bool
+    tmp_path: Path, is_garbled: bool, read_only: bool
 ) -> None:
     directory = tmp_path / "d"
     with ottla.open(directory) as log:
@@ -152,10 +153,24 @@ def test_of_many_small_segments_all_records_before_a_damaged_one_are_given(
     file.write_bytes(content)
     (directory / "t-0" / INTEGRITY).unlink()  # which has the checksum of that batch
     reason = "after it, offset 12" if is_garbled else "CRC mismatch"
-    with ottla.open(directory) as log:
+    with ottla.open(directory, read_only=True) if read_only else ottla.open(directory) as log:
         for read in (log.read, log.scan):
             records = iter(read("t"))
             assert [next(records).offset for _ in range(12)] == list(range(12))
             with pytest.raises(CorruptionError, match=reason) as error:
                 next(records)
             assert (error.value.path, error.value.position) == (str(file), 0)
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_small_segments_are_handed_out_together(tmp_path: Path, read_only: bool) -> None:
+    with ottla.open(tmp_path) as log:
+        log.create_topic("t", config={"segment.bytes": 100})
+        for number in range(20):
+            log.append("t", VALUE + b"%d" % number)
+    with ottla.open(tmp_path, read_only=True) if read_only else ottla.open(tmp_path) as log:
+        regions = list(log.regions(ottla.TopicPartition("t", 0), 0, 20))
+        assert len(regions) <= 4
+        batches = [batch for one in regions for batch in one.batches()]
+        assert [one.base_offset for one in batches] == list(range(20))
+        assert sum(len(one.data) for one in regions) == sum(one.size for one in batches)
