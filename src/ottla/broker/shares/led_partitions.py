@@ -41,12 +41,15 @@ from ottla.coordinator.share.records_in_flight import (
 )
 from ottla.coordinator.share.share_partition import (
     COORDINATOR_ERRORS,
+    UNSURE,
     Outcome,
     Phase,
     SharePartition,
 )
 
 LAST_OF: Final = itemgetter(1)
+REPEAT_MS: Final = 1000.0
+"""How long nothing is written by itself after a share coordinator was looked for in vain."""
 
 logger = logging.getLogger(__name__)
 
@@ -156,6 +159,8 @@ class LedPartitions:
         self._locks: Timers[LedPartition] = timers.new_room()
         self._due: Timers[LedPartition] = timers.new_room()
         """When records are delivered that say so."""
+        self._repeats: Timers[LedPartition] = timers.new_room()
+        """When the share coordinator is told again what it may not know, or may know wrongly."""
         self.at = Timestamps(now_ms=0, monotonic_ms=0.0)
 
     @property
@@ -318,7 +323,10 @@ class LedPartitions:
             self._give_up(led)
             return
         self._changed(led)
-        self._push(led)
+        if answer.error in UNSURE:
+            self._repeats.set(led, self.now_ms + REPEAT_MS)
+        else:
+            self._push(led)
         self._bury(led)
 
     def _bury(self, led: LedPartition) -> None:
@@ -379,6 +387,7 @@ class LedPartitions:
                 del self._by_partition[led.name]
         self._locks.cancel(led)
         self._due.cancel(led)
+        self._repeats.cancel(led)
         self._tell(led.machine.fence(self.now_ms))
         self.fetches.waiting.wake(led)
 
@@ -421,6 +430,8 @@ class LedPartitions:
         self.dead_letters.advance(at)
         for one in self._due.take_all_due(at.monotonic_ms):
             self.fetches.waiting.wake(one)
+        for one in self._repeats.take_all_due(at.monotonic_ms):
+            self._push(one)
         while (led := self._locks.take_due(at.monotonic_ms)) is not None:
             if led.machine.expire(at.monotonic_ms):
                 self._push(led)

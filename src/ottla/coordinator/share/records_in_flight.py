@@ -215,6 +215,15 @@ class Transition:
     def __bool__(self) -> bool:
         return bool(self.changes)
 
+    def undone(self) -> list[StateBatch]:
+        """The states as they were written before: a delivery that has not ended is not written."""
+        return [
+            StateBatch(run.first, run.last, AVAILABLE, run.delivery_count - 1)
+            if run.state == ACQUIRED
+            else StateBatch(run.first, run.last, run.state, run.delivery_count)
+            for run, _, _ in self.changes
+        ]
+
     @property
     def final_count(self) -> int:
         """The number of records that become final."""

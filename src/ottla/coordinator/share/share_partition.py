@@ -38,6 +38,15 @@ class Phase(Enum):
 
 FENCING: Final = frozenset({ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.FENCED_STATE_EPOCH})
 
+UNSURE: Final = frozenset(
+    {
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+"""With these it is not known whether the write was written, now or when it was tried first."""
+
 COORDINATOR_ERRORS: Final = {
     ErrorCode.NOT_COORDINATOR: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -199,6 +208,8 @@ class SharePartition:
         outcomes = self._settle(under_way, told, now_ms, is_written=error is ErrorCode.NONE)
         if error in FENCING:
             outcomes += self.fence(now_ms)
+        elif error in UNSURE and under_way:
+            self._said.insert(0, _taken_back(under_way))
         return outcomes
 
     def fence(self, now_ms: float) -> list[Outcome]:
@@ -219,3 +230,17 @@ class SharePartition:
             else:
                 self.records.roll_back(said.transition)
         return [Outcome(said.pending_id, error) for said in some if said.pending_id is not None]
+
+
+def _taken_back(some: Sequence[Said]) -> Said:
+    """What is written next where a write may have been written whose members were told an error:
+    otherwise the next leader would take for final what they were not told is final. Differs from
+    Kafka, which writes nothing.
+    """
+    batches: tuple[StateBatch, ...] = ()
+    for said in some:
+        known = said.transition.batches if said.is_in_effect else said.transition.undone()
+        batches = merge(batches, known, 0)
+    transition = Transition([])
+    transition.batches += batches
+    return Said(transition, None, is_in_effect=True)

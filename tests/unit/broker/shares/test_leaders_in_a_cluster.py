@@ -17,6 +17,7 @@ from ottla.broker.membership.state_requests import (
     StateRequest,
     WriteState,
 )
+from ottla.broker.shares.led_partitions import REPEAT_MS
 from ottla.broker.shares.states import TakeAnswers
 from ottla.cluster.dead_letter_channels import error_of, message_of
 from ottla.coordinator.share.coordinator import (
@@ -46,12 +47,12 @@ AWAY = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 class OneCoordinator:
     """The persister of all brokers. While it `is_away` nothing is read or written; what it is asked
-    while it `is_slow` is answered by `go_on`.
+    while it `is_slow` is answered by `go_on`; while it `is_mute` it writes, and answers are lost.
     """
 
     def __init__(self) -> None:
         self.shard = ShareCoordinatorShard(ShareCoordinatorConfig(), lambda key: True)
-        self.is_away = self.is_slow = False
+        self.is_away = self.is_slow = self.is_mute = False
         self._waiting: list[tuple[list[StateRequest], TakeAnswers, Timestamps]] = []
 
     def ask(self, requests: Sequence[StateRequest], take: TakeAnswers, at: Timestamps) -> None:
@@ -73,7 +74,7 @@ class OneCoordinator:
         for record in decision.records:
             self.shard.replay(record.key, record.value, 0)
         assert decision.answer is not None
-        return decision.answer
+        return ShareStateAnswer(error=AWAY) if self.is_mute else decision.answer
 
     def _decide(self, request: StateRequest, at: Timestamps) -> Answered:
         match request:
@@ -170,6 +171,21 @@ def test_what_cannot_be_written_was_not_said_and_stays_its_members(leaders: Lead
     assert acquired(b.fetch()) == []
     leaders.coordinator.is_away = False
     assert errors(a.fetch([(0, 4, ACCEPT)], max_records=0)) == [(0, 0)]
+
+
+@pytest.mark.parametrize("wait_ms", [0.0, REPEAT_MS])
+def test_the_next_leader_has_what_was_written_though_its_member_was_told_an_error(
+    leaders: Leaders, wait_ms: float
+) -> None:
+    """Only if it comes before the leader could take that back."""
+    a, b = leaders.member(1), leaders.member(2, "b")
+    a.fetch()
+    leaders.coordinator.is_mute = True
+    assert errors(a.fetch([(0, 2, ACCEPT)], max_records=0)) == [(0, AWAY)]
+    leaders.coordinator.is_mute = False
+    a.broker.shares.advance(at(wait_ms))
+    leaders.cluster.lead(2)
+    assert acquired(b.fetch()) == [(0 if wait_ms else 3, 4, 1)]
 
 
 def test_a_state_that_cannot_be_read_is_read_by_the_next_fetch(leaders: Leaders) -> None:

@@ -93,6 +93,32 @@ def test_what_cannot_be_written_was_not_said() -> None:
     assert say(partition, "a", 0, 9, ACCEPT, "again") is None
 
 
+def test_what_may_have_been_written_though_its_member_was_told_an_error_is_taken_back() -> None:
+    partition = active()
+    take(partition, "a", (0, 9))
+    say(partition, "a", 0, 4, ACCEPT, "x")
+    partition.next_write()
+    say(partition, "a", 8, 9, ACCEPT, "y")
+    partition.written(ErrorCode.COORDINATOR_NOT_AVAILABLE, 0.0)
+    write = partition.next_write()
+    assert write is not None
+    assert write.batches == (StateBatch(0, 4, AVAILABLE, 0), StateBatch(8, 9, ACKNOWLEDGED, 1))
+    assert say(partition, "a", 0, 4, ACCEPT, "again") is None, "it is still its member's"
+    partition.written(ErrorCode.COORDINATOR_NOT_AVAILABLE, 0.0)
+    write = partition.next_write()
+    assert write is not None
+    assert write.batches == (StateBatch(0, 4, ACKNOWLEDGED, 1), StateBatch(8, 9, AVAILABLE, 0))
+
+
+def test_what_was_refused_is_not_taken_back() -> None:
+    partition = active()
+    take(partition, "a", (0, 9))
+    say(partition, "a", 0, 4, ACCEPT, "x")
+    partition.next_write()
+    partition.written(ErrorCode.UNKNOWN_SERVER_ERROR, 0.0)
+    assert partition.next_write() is None
+
+
 def test_a_leader_that_is_fenced_delivers_nothing_more_and_answers_all_who_wait() -> None:
     partition = active()
     take(partition, "a", (0, 9))
@@ -275,12 +301,22 @@ class History:
         if self.chance.random() < 0.4:
             former, self.leader_epoch = self.partition, self.leader_epoch + 1
             change = former.next_write()
+            if change is None:
+                self.check_that_nobody_was_misled()
             self.partition = self.new_leader()
             self.held.clear()
             if change is not None:
                 late = self.coordinator.write(KEY, change, self.at()).answer
                 assert late is not None
                 assert late.error is ErrorCode.FENCED_LEADER_EPOCH
+
+    def check_that_nobody_was_misled(self) -> None:
+        """A leader with nothing left to write has the share coordinator know what members know: who
+        was told an error gets the record again, also from the next leader.
+        """
+        for run in self.coordinator.states[KEY].batches:
+            if run.state == ACKNOWLEDGED:
+                assert self.accepted.issuperset(range(run.first, run.last + 1)), "lost"
 
     def restart_coordinator(self) -> None:
         before = self.coordinator.states
