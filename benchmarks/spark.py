@@ -282,7 +282,9 @@ def _beside_kafka(scale: Scale, spark: SparkProcess, place: Path, said: str, siz
         )
         for name in ("from files", "over the wire"):
             target = Target(limit=KAFKA_TARGETS[f"{name}, {said}"], unit="times", is_minimum=True)
-            add_figure(report, f"{name}: {what}", spent[name].scaled(of_a_million), "s")
+            add_figure(
+                report, f"{name}: {what} of a million", spent[name].scaled(of_a_million), "s"
+            )
             ratio = spent["kafka"].over(spent[name])
             add_figure(report, f"{name}: Kafka's {what}, in this", ratio, "times", target)
     return report

@@ -63,6 +63,12 @@ OPENED_PACKAGES = (
 )
 """Packages of the module `java.base` that Spark accesses (Spark's `JavaModuleOptions`)."""
 
+_ARROW_OPTIONS = (
+    "-Darrow.enable_unsafe_memory_access=true",
+    "-Darrow.enable_null_check_for_get=false",
+)
+"""Java's Arrow checks bounds and nulls at each value that it gives; Spark asks for nulls before."""
+
 _LOG_SETTINGS = """\
 rootLogger.level = {level}
 rootLogger.appenderRef.stderr.ref = stderr
@@ -273,6 +279,7 @@ class _Machine:
             "--enable-native-access=ALL-UNNAMED",
             *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in OPENED_PACKAGES),
             "-Dio.netty.tryReflectionSetAccessible=true",
+            *_ARROW_OPTIONS,
             f"-Dlog4j2.configurationFile={log_settings}",
             f"-Djava.io.tmpdir={self.directory}",
             *shlex.split(settings.spark.get("spark.driver.extraJavaOptions", "")),
