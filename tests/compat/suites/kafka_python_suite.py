@@ -1,8 +1,8 @@
 """kafka-python's own integration suite, out of its source distribution, against `ottla serve`.
 
 Run with `python -m tests.compat.suites.kafka_python_suite`, and with `--three-brokers` against a
-cluster in which each topic has three replicas. A test that fails without a reason below, or passes
-in spite of one, makes the run fail.
+cluster in which each topic has three replicas, of KRaft with OTTLA_SUITE_CLUSTER=quorum. A test
+that fails without a reason below, or passes in spite of one, makes the run fail.
 """
 
 import os
@@ -14,8 +14,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 from tests.compat.suites.python_packages import run_pytest, unpack_source
-from tests.compat.suites.suite import THREE, broker, cluster, grounds, report
+from tests.compat.suites.suite import THREE, broker, cluster, grounds, report, where
 from tests.integration.cli.support import SOURCE
+
+SUITE = "kafka-python's suite"
 
 KAFKA_VERSION = "4.3.0"
 """What the suite is told it talks to: what the versions that Ottla answers look like to it."""
@@ -89,15 +91,14 @@ def main(words: Sequence[str]) -> int:
         if is_cluster:
             with cluster(Path(scratch) / "cluster", CLUSTER_SETTINGS) as addresses:
                 outcomes = run_suite(suite, addresses.split(",")[0])
-            title = "kafka-python's suite on three brokers"
             gaps = dict(GAPS_OF_CLUSTERS)
             if not grounds().has_zookeeper:
                 del gaps["test_describe_metadata_quorum"]
-            return report(title, outcomes, gaps, UNSTEADY_ON_CLUSTERS)
+            return report(f"{SUITE}{where(words)}", outcomes, gaps, UNSTEADY_ON_CLUSTERS)
         with broker(Path(scratch) / "data", BROKER_SETTINGS) as address:
             outcomes = run_suite(suite, address)
         outcomes |= run_secured(suite)
-    return report("kafka-python's suite", outcomes, KNOWN_GAPS)
+    return report(SUITE, outcomes, KNOWN_GAPS)
 
 
 def unpack_suite(scratch: Path, replicas: int = 1) -> Path:

@@ -2,10 +2,10 @@
 
 Run with `python -m tests.compat.suites.librdkafka_suite [NUMBERS]`, which builds them first (two
 minutes); those of `SECURED` run again with certificates and logins. With `--three-brokers` they
-talk to a cluster, and their topics have as many replicas as they ask for. The environment's
-TEST_CONSUMER_GROUP_PROTOCOL=consumer has them use the new group protocol. A test that fails without
-a reason below, or passes in spite of one, makes the run fail. Those that need no broker are not
-run: they test librdkafka against mocks of its own.
+talk to a cluster, of KRaft with OTTLA_SUITE_CLUSTER=quorum, and their topics have as many replicas
+as they ask for. TEST_CONSUMER_GROUP_PROTOCOL=consumer has them use the new group protocol. A test
+that fails without a reason below, or passes in spite of one, makes the run fail. Those that need no
+broker are not run: they test librdkafka against mocks of its own.
 """
 
 import json
@@ -45,6 +45,7 @@ from tests.compat.suites.suite import (
     grounds,
     not_run,
     report,
+    where,
 )
 from tests.integration.cli.support import SOURCE
 
@@ -187,8 +188,7 @@ def main(words: Sequence[str]) -> int:
         {title: why for title, why in reasons.items() if title in outcomes}
         for reasons in (gaps, unsteady)
     )
-    where = " on three brokers" if is_cluster else ""
-    return report(f"{SUITE} of {PACKAGE} {VERSION}{where}", outcomes, gaps, unsteady)
+    return report(f"{SUITE} of {PACKAGE} {VERSION}{where(words)}", outcomes, gaps, unsteady)
 
 
 def absence() -> str | None:
