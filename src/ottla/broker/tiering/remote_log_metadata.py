@@ -244,7 +244,8 @@ class RemoteLogMetadata:
             place = TopicPartition(REMOTE_LOG_METADATA, index)
             leader, _ = self._broker.replicas.leader_of(place)
             reading.next_ask_ms = at.monotonic_ms + ASK_AGAIN_MS
-            if leader >= 0:
+            # A log that this broker has to lead may not be made yet.
+            if leader not in (-1, self._broker.node_id):
                 reading.is_asked = True
                 request = MetadataFetch(broker=leader, place=place, offset=reading.next_offset)
                 self._broker.membership.ask_about_metadata(request)

@@ -5,6 +5,7 @@ from contextlib import closing
 import pytest
 
 from ottla.broker.tiering.tier_jobs import ADVANCES_PER_CALL
+from ottla.storage.files.filenames import REMOTE_LOG_METADATA
 from ottla.storage.remote.remote_storage import TierError
 from tests.support.brokers import disk
 from tests.support.tier_jobs import (
@@ -254,3 +255,22 @@ def test_a_round_passes_few_topics_in_one_call(monkeypatch: pytest.MonkeyPatch) 
             jobs.begin(moment())
             calls += 1
         assert (calls, len(list(jobs.partitions)), len(jobs)) == (3, 5, 5)
+
+
+def test_a_log_of_the_metadata_that_is_still_being_made_is_waited_for() -> None:
+    """A broker alone has nobody to ask."""
+    moment = Moment()
+    with closing(broker_with_tier(disk("/d"))) as broker:
+        tiered_topic(broker)
+        topic_id = broker.topics.get("orders").topic_id
+        metadata = remote_logs(broker).metadata
+        metadata.prepare()
+        made = broker.topics.get(REMOTE_LOG_METADATA).partitions
+        place = metadata.place_of(topic_id, 0)
+        log = made.pop(place)
+        metadata.watch(topic_id, 0)
+        metadata.advance(moment())
+        assert not metadata.is_ready(topic_id, 0)
+        made[place] = log
+        metadata.advance(moment())
+        assert metadata.is_ready(topic_id, 0)
