@@ -1,6 +1,6 @@
 """Compares a table's decoded values with the log's bytes, decoded as the ledger describes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.partitions import OffsetRange, TopicPartition
@@ -15,6 +15,7 @@ from ottla.tables import (
     FileRole,
     RecordDecoder,
     Table,
+    TableLayout,
     as_read,
 )
 
@@ -57,6 +58,7 @@ def wrong_values(
             columns = decoded.columns.items()
             if layout.is_flat:
                 columns = {**decoded.columns, VALUE: as_read(decoded.columns[VALUE])}.items()
+            stored = _without_fields_of_others(stored, dict(columns), layout)
             others = (_other_value(stored, name, column) for name, column in columns)
             found = next((one for one in others if one is not None), None)
         if found is not None:
@@ -103,6 +105,32 @@ def _sound_one(stored: "pa.Table", faults: Any) -> tuple[int, str] | None:
         if index not in faults:
             return offset, "it is in quarantine, but its value can be decoded"
     return None
+
+
+def _without_fields_of_others(
+    stored: "pa.Table", decoded: Mapping[str, Any], layout: TableLayout
+) -> "pa.Table":
+    """The rows without fields that another program has added, also as columns of a flat table."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.types as types
+
+    for name, column in decoded.items():
+        index = stored.schema.get_field_index(name)
+        kind: Any = stored.schema.types[index] if index >= 0 else pa.null()
+        if not types.is_struct(kind) or not types.is_struct(column.type):
+            continue
+        if {one.name for one in kind} <= {one.name for one in column.type}:
+            continue
+        # A commit before a column was added has nulls there, which are compared.
+        known = {one.name for one in layout.columns.field(name).type}
+        values = stored.column(index).combine_chunks()
+        left = [one for one in kind if one.name in known]
+        parts = [pc.struct_field(values, [kind.get_field_index(one.name)]) for one in left]
+        kept = pa.StructArray.from_arrays(parts, fields=left, mask=values.is_null())
+        is_flat_value = layout.is_flat and name == VALUE
+        stored = stored.set_column(index, name, as_read(kept) if is_flat_value else kept)
+    return stored
 
 
 def _other_value(stored: "pa.Table", name: str, decoded: Any) -> tuple[int, str] | None:

@@ -256,6 +256,29 @@ def test_rows_deleted_by_deletion_vectors_are_not_read_and_come_back_by_a_rerun(
         assert pa.table(rows.read_all()).num_rows == count()
 
 
+@pytest.mark.parametrize("is_flat", [True, False])
+def test_values_of_another_programs_column_are_kept_and_no_difference_from_the_log(
+    tmp_path: Path, is_flat: bool
+) -> None:
+    decoding = Decoding(format=ValueFormat.JSON, schema="id bigint")
+    orders = Orders(tmp_path, LayoutOptions(decoding=decoding, is_flat=is_flat))
+    orders.load(1)
+    with ottla.open(tmp_path / "log") as log:
+        log.append("orders", None, key=b"gone", partition=1)
+    orders.load(3, 4)
+    orders.delta().alter.add_columns([deltalake.Field("theirs", "string")])
+    orders.delta().update({"theirs": "'x'"})
+    orders.assert_whole()
+    orders.load(5)
+    optimize(orders.table, LocalEngine())
+    orders.sort(SortColumn.KEY)
+    orders.assert_whole()
+    rows = orders.delta().to_pyarrow_table()
+    assert sorted(rows["theirs"].to_pylist(), key=str) == [None, *["x"] * 4]
+    orders.delta().update({"id": "7"} if is_flat else {"key": "null"}, predicate="theirs = 'x'")
+    assert not orders.audited().is_equal
+
+
 def vector_in_a_file(table: str, directory: str) -> dict[str, Any]:
     """The same vector in a file, whose name the log has as a UUID of zeros, in base 85."""
     inline = FIRST_ROW_GONE["deletionVector"]["pathOrInlineDv"]
