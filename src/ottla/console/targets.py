@@ -15,7 +15,7 @@ from ottla.base.errors import RefusalError, UserError
 from ottla.base.values import dataclass
 from ottla.client.administration.admin import Admin
 from ottla.client.administration.doctor import local_directories
-from ottla.client.connecting.cluster import ClientSettings, Cluster
+from ottla.client.connecting.cluster import ClientSettings, Cluster, SocketTransport
 from ottla.client.connecting.read_only import open_to_read
 from ottla.console.decoding import Decodings
 from ottla.diagnosis.directories import Directories, read_directories, with_broker
@@ -23,6 +23,8 @@ from ottla.diagnosis.losses import OnLost, refuse_loss
 from ottla.search.sources import ClusterRecords, FileRecords, SearchSource
 
 IDLE_CONNECTIONS = 8
+IDLE_S = 1.0
+"""After which it is asked whether the brokers still answer, before a page waits for them."""
 PASSWORD_REFERENCE = "sasl.password=${env:PASSWORD}"
 LOOK_AGAIN_S = 10.0
 """The delay before a broker that rejected the console's connection is tried again."""
@@ -61,7 +63,9 @@ class Place:
         """Why the running broker of a directory is not used."""
         self._refused_until = 0.0
         self._lock = threading.Lock()
-        self._idle: list[Cluster] = []
+        self._idle: list[tuple[float, Cluster]] = []
+        """Since when, and what."""
+        self._transport = SocketTransport(settings)
         self._is_closed = False
 
     @property
@@ -90,7 +94,7 @@ class Place:
         with self._lock:
             self._is_closed = True
             idle, self._idle = self._idle, []
-        for cluster in idle:
+        for _, cluster in idle:
             cluster.close()
 
     # A broker
@@ -119,7 +123,9 @@ class Place:
     def cluster(self) -> Iterator[Cluster]:
         """A cluster connection for one request or one scan; raises `UserError`."""
         with self._lock:
-            cluster = self._idle.pop() if self._idle else None
+            since_s, cluster = self._idle.pop() if self._idle else (0.0, None)
+        if cluster is not None and time.monotonic() - since_s > IDLE_S:
+            cluster.leave(self._transport.silent_of)
         if cluster is None:
             addresses = self.target.addresses()
             if not addresses:
@@ -127,7 +133,9 @@ class Place:
                     f"no broker runs on {self.target.text}; start one with ottla serve "
                     f"{self.target.text}"
                 )
-            cluster = Cluster(addresses, self.settings, sleep=time.sleep, topics=())
+            cluster = Cluster(
+                addresses, self.settings, sleep=time.sleep, topics=(), transport=self._transport
+            )
         try:
             yield cluster
         except BaseException:
@@ -137,7 +145,7 @@ class Place:
         with self._lock:
             is_kept = len(self._idle) < IDLE_CONNECTIONS and not self._is_closed
             if is_kept:
-                self._idle.append(cluster)
+                self._idle.append((time.monotonic(), cluster))
         if not is_kept:
             cluster.close()
 

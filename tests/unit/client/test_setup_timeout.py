@@ -7,6 +7,7 @@ import pytest
 
 from ottla.base.errors import UnreachableError
 from ottla.client.connecting.cluster import ClientSettings, Cluster, SocketTransport
+from ottla.client.connecting.socket_connection import SocketConnection
 from tests.support.scripted_broker import ScriptedBroker
 
 
@@ -32,3 +33,20 @@ def test_who_stands_still_is_asked_once_by_a_client_in_haste() -> None:
         still.accept()[0].close()
         with pytest.raises(BlockingIOError):
             still.accept()
+
+
+def test_a_kept_connection_to_who_stands_still_is_given_up() -> None:
+    settings = ClientSettings(request_timeout_s=3600, setup_timeout_s=0.02)
+    transport = SocketTransport(settings)
+    with closing(ScriptedBroker(lambda offset: None)) as broker:
+        address = ("127.0.0.1", broker.port)
+        connection = transport.connect(address)
+        assert isinstance(connection, SocketConnection)
+        with connection:
+            assert transport.silent_of({1: connection}) == set()
+            with closing(socket.create_server(("127.0.0.1", 0))) as still:
+                connection.close()
+                connection._socket = socket.create_connection(still.getsockname())
+                assert transport.silent_of({1: connection}) == {1}
+        with pytest.raises(UnreachableError, match="no response within"):
+            transport.connect(address)

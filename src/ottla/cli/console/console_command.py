@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 DEFAULT_ADDRESS = "127.0.0.1:8095"
 TOKEN_VARIABLE = "OTTLA_CONSOLE_TOKEN"
+SETUP_S = 1.5
+"""A page waits no longer for a broker that stands still: it is to be there within three seconds."""
 COLLECT_AFTER = 100_000
 """Objects allocated and not freed before Python looks for cycles."""
 USER, MECHANISM = "sasl.username", "sasl.mechanism"
@@ -215,7 +217,12 @@ def console_target(target: Target) -> "ConsoleTarget":
         directories=target.directories,
         addresses=target.broker_addresses,
         settings=ClientSettings(
-            client_id="ottla-console", request_timeout_s=10.0, patience_s=2.0, security=security
+            client_id="ottla-console",
+            request_timeout_s=10.0,
+            setup_timeout_s=SETUP_S,
+            patience_s=2.0,
+            waits_once=True,
+            security=security,
         ),
         open_at_rest=target.open,
         has_sign_in=has_sign_in,

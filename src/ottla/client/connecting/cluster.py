@@ -6,6 +6,7 @@ Kafka's counterparts: `Metadata`, `NetworkClient`. An error of a single partitio
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import field
 from enum import IntEnum
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -19,6 +20,7 @@ from ottla.base.values import dataclass
 from ottla.client.connecting.connection import CLIENT_ID, Connection
 from ottla.client.connecting.security import PLAINTEXT, Security
 from ottla.client.refusals import RefusedError
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from ottla.runtime.forks import bind_to_process
 
@@ -57,6 +59,11 @@ ASKED_FOR_NEW_TOPICS = 5
 NEW_TOPIC_PAUSES_S = (0.1, 0.2, 0.4)
 """Before brokers are asked again: they hear of a new topic a moment after it is made."""
 
+STILL_FOR_S = 15.0
+"""How long a client in haste does not ask a broker again that has not answered in time."""
+SHORTEST_S = 0.05
+"""What is left at least to brokers that are asked together, when the first took all the time."""
+
 NO_NODE = -1
 KNOWS_NOBODY = "the broker knows no brokers of its cluster yet"
 LAST_SINGLE_KEY_VERSION = 3
@@ -78,7 +85,7 @@ class ClientSettings:
     request_timeout_s: float = 30.0
     setup_timeout_s: float | None = None
     """A shorter time within which a broker must answer a new connection, for clients in haste:
-    they do not ask again who has not answered.
+    they do not soon ask again who has not answered (`STILL_FOR_S`).
     """
     first_pause_s: float = 0.1
     last_pause_s: float = 0.5
@@ -119,7 +126,50 @@ class SocketTransport:
 
     settings: ClientSettings
 
+    still: dict[str, tuple[float, str]] = field(default_factory=dict)
+    """By address who has not answered a client in haste, until when that counts, and the error."""
+
     def connect(self, address: Address) -> Connection:
+        until_s, reason = self.still.get(address_text(*address), (0.0, ""))
+        if time.monotonic() < until_s:
+            raise UnreachableError(reason)
+        try:
+            return self._connect(address)
+        except UnreachableError as error:
+            self._note(address_text(*address), error)
+            raise
+
+    def silent_of(self, connections: Mapping[int, Connection]) -> set[int]:
+        """The brokers that do not answer over connections of this within `setup_timeout_s`: who
+        stands still would hold up the next request for the whole of its timeout.
+        """
+        from ottla.client.connecting.socket_connection import SocketConnection
+
+        timeout_s, silent = self.settings.setup_timeout_s or 0.0, set[int]()
+        until_s = time.monotonic() + timeout_s
+        sockets = {one: at for one, at in connections.items() if isinstance(at, SocketConnection)}
+        answers: dict[int, Callable[[], object]] = {}
+        for node_id, connection in sockets.items():
+            try:
+                answers[node_id] = connection.send(ApiVersionsRequest())
+            except UnreachableError:
+                silent.add(node_id)
+        for node_id, answer in answers.items():
+            connection = sockets[node_id]
+            try:
+                connection.wait_up_to(max(round(until_s - time.monotonic(), 2), SHORTEST_S))
+                answer()
+                connection.wait_up_to(self.settings.request_timeout_s)
+            except UnreachableError as error:
+                silent.add(node_id)
+                self._note(connection.address, error)
+        return silent
+
+    def _note(self, address: str, error: UnreachableError) -> None:
+        if self.settings.setup_timeout_s is not None and isinstance(error.__cause__, TimeoutError):
+            self.still[address] = time.monotonic() + STILL_FOR_S, str(error)
+
+    def _connect(self, address: Address) -> Connection:
         from ottla.client.connecting.socket_connection import SocketConnection
 
         settings = self.settings
@@ -189,8 +239,6 @@ class Cluster(Closing):
         self.cluster_id: str | None = None
         """`None` before the first answer, and of brokers before Kafka 0.10.1."""
         self._silent: set[int] = set()
-        self._still: dict[Address, str] = {}
-        """Who has not answered in time, and with which error."""
         """Brokers that did not answer recently, which are asked last."""
         self._failed = NO_NODE
         """The broker of which `again` is just told that it does not answer."""
@@ -220,6 +268,12 @@ class Cluster(Closing):
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
+
+    def leave(self, silent: Callable[[Mapping[int, Connection]], Iterable[int]]) -> None:
+        """Gives up those of the kept connections, by broker, that a function returns."""
+        for node_id in silent(self._connections):
+            self._drop(node_id)
+            self._silent.add(node_id)
 
     def refresh(self) -> dict[str, ClusterTopic]:
         """Refreshes brokers and topics: from the controller if it is known and answers, then
@@ -519,15 +573,7 @@ class Cluster(Closing):
     def _connect(self, address: Address) -> Connection:
         if self._is_closed:
             raise UserError("this client is closed; create another")
-        if address in self._still:
-            raise UnreachableError(self._still[address])
-        try:
-            return self._transport.connect(address)
-        except UnreachableError as error:
-            is_in_haste = self.settings.setup_timeout_s is not None
-            if is_in_haste and isinstance(error.__cause__, TimeoutError):
-                self._still[address] = str(error)
-            raise
+        return self._transport.connect(address)
 
     def _drop(self, node_id: int) -> None:
         connection = self._connections.pop(node_id, None)
