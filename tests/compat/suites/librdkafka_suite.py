@@ -118,6 +118,8 @@ UNSTEADY = {
     "SSL 0097_ssl_verify": "it knows Java's alerts, 42 and 40, for a client's certificate that is "
     "not trusted; OpenSSL sends 48, and in TLS 1.3 after the client's handshake",
     "0055_producer_latency": "it allows for a tenth of a second, which a busy machine exceeds",
+    "0127_fetch_queue_backoff": "it allows for 30 ms beside a pause of half a second, which a "
+    "busy machine exceeds",
     "0098_consumer_txn": "an abort right after a commit is fatal to librdkafka if its partition "
     "was refused meanwhile, as the commit's markers were on their way; Kafka answers so, too",
     "0174_share_consumer_concurrency": "it allows two minutes for 20,000 records that are sent one "
