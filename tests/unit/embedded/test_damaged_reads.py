@@ -27,6 +27,26 @@ def stopped(path: Path) -> Path:
     return path / "t-0" / f"{0:020d}.log"
 
 
+def small_segments(path: Path) -> None:
+    """Twenty records after a clean stop, each in a segment of its own."""
+    with ottla.open(path) as log:
+        log.create_topic("t", config={"segment.bytes": 100})
+        for number in range(20):
+            log.append("t", VALUE + b"%d" % number)
+
+
+def damaged_segment(path: Path, *, is_garbled: bool) -> Path:
+    """Changes the size of a value in the thirteenth, whose checksum may be right all the same."""
+    file = path / "t-0" / f"{12:020d}.log"
+    content = bytearray(file.read_bytes())
+    content[content.index(VALUE) - 1] ^= 0x40
+    if is_garbled:
+        with_right_checksum(content, 0)
+    file.write_bytes(content)
+    (path / "t-0" / INTEGRITY).unlink()  # which has the checksum of that batch
+    return file
+
+
 def test_a_flipped_bit_of_a_value_is_no_value(tmp_path: Path) -> None:
     file = stopped(tmp_path / "d")
     content = bytearray(file.read_bytes())
@@ -108,18 +128,11 @@ def test_of_many_small_segments_all_rows_before_a_garbled_one_are_given(
     tmp_path: Path, read_only: bool
 ) -> None:
     directory = tmp_path / "d"
+    small_segments(directory)
     with ottla.open(directory) as log:
-        log.create_topic("t", config={"segment.bytes": 100})
-        for number in range(20):
-            log.append("t", VALUE + b"%d" % number)
         assert log.scan("t").to_arrow().column("offset").to_pylist() == list(range(20))
         assert len(list(log.scan("t").batches())) < 8, "small segments are decoded together"
-    file = directory / "t-0" / f"{12:020d}.log"
-    content = bytearray(file.read_bytes())
-    content[content.index(VALUE) - 1] ^= 0x40  # the size of its value
-    with_right_checksum(content, 0)
-    file.write_bytes(content)
-    (directory / "t-0" / INTEGRITY).unlink()  # which has the checksum of that batch
+    file = damaged_segment(directory, is_garbled=True)
     found: list[int] = []
 
     def take(batches: Iterator["pa.RecordBatch"]) -> None:
@@ -141,17 +154,8 @@ def test_of_many_small_segments_all_records_before_a_damaged_one_are_given(
     tmp_path: Path, is_garbled: bool, read_only: bool
 ) -> None:
     directory = tmp_path / "d"
-    with ottla.open(directory) as log:
-        log.create_topic("t", config={"segment.bytes": 100})
-        for number in range(20):
-            log.append("t", VALUE + b"%d" % number)
-    file = directory / "t-0" / f"{12:020d}.log"
-    content = bytearray(file.read_bytes())
-    content[content.index(VALUE) - 1] ^= 0x40  # the size of its value
-    if is_garbled:
-        with_right_checksum(content, 0)
-    file.write_bytes(content)
-    (directory / "t-0" / INTEGRITY).unlink()  # which has the checksum of that batch
+    small_segments(directory)
+    file = damaged_segment(directory, is_garbled=is_garbled)
     reason = "after it, offset 12" if is_garbled else "CRC mismatch"
     with ottla.open(directory, read_only=True) if read_only else ottla.open(directory) as log:
         for read in (log.read, log.scan):
@@ -164,10 +168,7 @@ def test_of_many_small_segments_all_records_before_a_damaged_one_are_given(
 
 @pytest.mark.parametrize("read_only", [False, True])
 def test_small_segments_are_handed_out_together(tmp_path: Path, read_only: bool) -> None:
-    with ottla.open(tmp_path) as log:
-        log.create_topic("t", config={"segment.bytes": 100})
-        for number in range(20):
-            log.append("t", VALUE + b"%d" % number)
+    small_segments(tmp_path)
     with ottla.open(tmp_path, read_only=True) if read_only else ottla.open(tmp_path) as log:
         regions = list(log.regions(ottla.TopicPartition("t", 0), 0, 20))
         assert len(regions) <= 4

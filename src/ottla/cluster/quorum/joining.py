@@ -61,8 +61,10 @@ from ottla.storage.files.patient_files import Patience, patient_files
 logger = logging.getLogger(__name__)
 
 LONGEST_LEAVE_MS: Final = 300_000
-HASTY_LEAVE_MS: Final = 5000
 """How long leaderships may take to move, as in Kafka (`BrokerServer.shutdown`)."""
+
+HASTY_LEAVE_MS: Final = 5000
+"""The same for a broker whose disks have failed."""
 
 SHORTEST_STAY_MS: Final = 300
 LONGEST_STAY_MS: Final = 5_000
