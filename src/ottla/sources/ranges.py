@@ -1,7 +1,9 @@
 """Resolves the bounds of a read to offsets. Partitions that the options omit or that the log lacks,
-and offsets outside the log, are errors that name them.
+and offsets outside the log, are errors that name them. With `failOnDataLoss=false` what the log has
+of a range is read, as by Spark's own Kafka source.
 """
 
+import logging
 from collections.abc import Iterable, Sequence
 
 from ottla.base.errors import UserError
@@ -16,6 +18,8 @@ from ottla.sources.conditions import (
 from ottla.sources.log_source import LogPartition, LogSource
 from ottla.sources.options import ReadOptions
 from ottla.sources.stream.continuity import Position, continued, report
+
+logger = logging.getLogger(__name__)
 
 
 def resolve_ranges(
@@ -78,16 +82,21 @@ def _check_partitions(bound: Bound, there: Iterable[TopicPartition]) -> None:
 def _checked(
     options: ReadOptions, partition: LogPartition, from_offset: int, until_offset: int
 ) -> OffsetRange:
-    """Removed records are a loss, which may be allowed; offsets beyond the end are an error."""
+    """Removed records are a loss, which may be allowed, and so are offsets beyond the end."""
     place = partition.place
-    if until_offset > partition.end_offset:
-        raise UserError(
-            f"{place}: endingOffsets asks for {until_offset}, but the records that may be read "
-            f"end at {partition.end_offset}"
-        )
     if until_offset < from_offset:
         words = f"{place}: the read would end at {until_offset}, before {from_offset}"
         raise ConditionError(words, START_AFTER_END)
+    if until_offset > partition.end_offset:
+        words = (
+            f"{place}: endingOffsets asks for {until_offset}, but the records that may be read "
+            f"end at {partition.end_offset}"
+        )
+        if options.fail_on_data_loss:
+            raise UserError(f"{words} (failOnDataLoss=false reads up to there)")
+        logger.warning("%s; the read ends there", words)
+        until_offset = partition.end_offset
+        from_offset = min(from_offset, until_offset)
     found = continued(place, Position(offset=from_offset), partition)
     report([found.loss] if found.loss else [], fail=options.fail_on_data_loss)
     assert found.offset is not None

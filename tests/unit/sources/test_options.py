@@ -252,6 +252,30 @@ def test_removed_offsets_are_skipped_when_loss_is_allowed() -> None:
     assert ranges(given, (3, 9)) == [(3, 9)]
 
 
+@pytest.mark.parametrize(
+    ("start", "end", "read"),
+    [(4, 50, (4, 9)), (9, 50, (9, 9)), (40, 50, (9, 9)), (1, 50, (3, 9))],
+)
+def test_of_a_range_beyond_the_end_the_records_there_are_read_when_loss_is_allowed(
+    caplog: pytest.LogCaptureFixture, start: int, end: int, read: tuple[int, int]
+) -> None:
+    given = {
+        "startingOffsets": f'{{"orders": {{"0": {start}}}}}',
+        "endingOffsets": f'{{"orders": {{"0": {end}}}}}',
+    }
+    with pytest.raises(UserError, match=r"end at 9 .failOnDataLoss=false reads up to there"):
+        ranges(given, (3, 9))
+    assert ranges({**given, "failOnDataLoss": "false"}, (3, 9)) == [read]
+    assert "orders-0: endingOffsets asks for 50, but the records" in caplog.messages[0]
+
+
+def test_a_start_beyond_the_end_is_refused_also_when_loss_is_allowed() -> None:
+    given = {"startingOffsets": '{"orders": {"0": 50}}', "failOnDataLoss": "false"}
+    for end in (-1, 40):
+        with pytest.raises(UserError, match="before 50"):
+            ranges({**given, "endingOffsets": f'{{"orders": {{"0": {end}}}}}'}, (3, 9))
+
+
 def test_a_stream_has_no_end() -> None:
     options = parse_options({**FILES, "endingTimestamp": "1"})
     with pytest.raises(UserError, match="a stream has no end: leave out option endingTimestamp"):
