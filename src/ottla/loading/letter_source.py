@@ -12,6 +12,7 @@ from ottla.sources.log_source import (
     LogPartition,
     LogSource,
     OffsetsGoneError,
+    OnUnreadable,
     Split,
 )
 from ottla.sources.splits import SplitOptions
@@ -57,10 +58,11 @@ class LetterSource:
         self._log = log
         self.letters = letters
 
-    def partitions(self, *, allow_missing: bool = False) -> list[LogPartition]:
-        return [
-            self._with_letters(one) for one in self._log.partitions(allow_missing=allow_missing)
-        ]
+    def partitions(
+        self, *, allow_missing: bool = False, on_unreadable: OnUnreadable | None = None
+    ) -> list[LogPartition]:
+        there = self._log.partitions(allow_missing=allow_missing, on_unreadable=on_unreadable)
+        return [self._with_letters(one) for one in there]
 
     def _with_letters(self, partition: LogPartition) -> LogPartition:
         if partition.place not in self.letters.rows:

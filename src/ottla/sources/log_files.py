@@ -10,7 +10,7 @@ from functools import cached_property, partial
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from ottla.base.errors import ApiError, UserError
+from ottla.base.errors import ApiError, OttlaError, UserError
 from ottla.base.files import FileSystem
 from ottla.base.ids import uuid_text
 from ottla.base.partitions import OffsetRange, TopicPartition
@@ -19,7 +19,7 @@ from ottla.record import columns as arrow_columns
 from ottla.record.batch import InvalidBatchError, kept_runs
 from ottla.record.batch_notes import BatchNotes, RangeNotes
 from ottla.record.batch_roll_up import BatchRollUp, count_in, roll_up
-from ottla.sources.log_source import ANY_TASKS, LogPartition, OffsetsGoneError, Split
+from ottla.sources.log_source import ANY_TASKS, LogPartition, OffsetsGoneError, OnUnreadable, Split
 from ottla.sources.options import Isolation
 from ottla.sources.splits import OffsetSpan, SplitOptions, split_ranges
 from ottla.sources.topic_choice import TopicChoice
@@ -119,7 +119,9 @@ class LogFiles:
             share=share,
         )
 
-    def partitions(self, *, allow_missing: bool = False) -> list[LogPartition]:
+    def partitions(
+        self, *, allow_missing: bool = False, on_unreadable: OnUnreadable | None = None
+    ) -> list[LogPartition]:
         there = self._places()
         if not allow_missing:
             self._check_there(there)
@@ -133,12 +135,20 @@ class LogFiles:
                 )
                 offered.append(found)
                 self._listed[place] = log
-            except UserError as error:
-                # The partition was deleted or moved to another directory after it was listed.
-                is_lost = isinstance(error, LostPartitionError) and not self._holds(place)
-                if is_lost or not allow_missing:
+            except (OttlaError, OSError) as error:
+                if self._has_left(place, error):
+                    if not allow_missing:
+                        raise
+                elif on_unreadable is None:
                     raise
+                else:
+                    on_unreadable(place, error)
         return offered
+
+    def _has_left(self, place: TopicPartition, error: Exception) -> bool:
+        """Whether a partition was deleted, or moved to another directory, after it was listed."""
+        is_lost = isinstance(error, LostPartitionError) and not self._holds(place)
+        return isinstance(error, UserError) and not is_lost
 
     def offsets_for_times(
         self, wanted: Mapping[TopicPartition, int]

@@ -4,7 +4,7 @@ A `LogSource` is created where a read is planned, and again in each task. Everyt
 needs is therefore in its `Split`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Protocol
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from ottla.storage.reading.tier_share import TierShare
 
 ANY_TASKS = SplitOptions()
+
+OnUnreadable = Callable[[TopicPartition, Exception], None]
+"""What a partition that cannot be opened is given to, with why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +81,13 @@ class OffsetsGoneError(ConditionError):
 class LogSource(Protocol):
     """The chosen partitions. Methods raise `UserError` if the log cannot be read."""
 
-    def partitions(self, *, allow_missing: bool = False) -> list[LogPartition]:
+    def partitions(
+        self, *, allow_missing: bool = False, on_unreadable: OnUnreadable | None = None
+    ) -> list[LogPartition]:
         """Current ids and offsets; without `allow_missing` every named topic must exist.
+
+        A partition of files that is damaged or lost is an error, or left out and given to
+        `on_unreadable`.
 
         As in Spark's own source, assigned partitions that do not exist are left out, and a pattern
         may match no topic.

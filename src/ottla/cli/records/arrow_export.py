@@ -31,11 +31,15 @@ DECODED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportedRange:
-    """A topic's ranges of offsets, and the source to read them from."""
+    """A topic's ranges of offsets, and the source to read them from.
+
+    `unreadable` are partitions of the range that could not be opened, and why: reading it fails.
+    """
 
     topic: str
     source: "LogSource"
     ranges: dict[TopicPartition, OffsetRange]
+    unreadable: dict[TopicPartition, Exception]
 
     @property
     def count(self) -> int:
@@ -44,6 +48,8 @@ class ExportedRange:
 
     def batches(self, columns: Sequence[str] | None = None) -> "Iterator[pa.RecordBatch]":
         """Yields batches of `export_schema`, or of some of its columns, partition by partition."""
+        for error in self.unreadable.values():
+            raise error
         names = export_schema().names if columns is None else columns
         decoded = [DECODED[one] for one in names if one in DECODED] or ["offset"]
         for split in self.source.splits(self.ranges):
@@ -61,12 +67,18 @@ def open_range(
 ) -> ExportedRange:
     """Raises `UserError`, and `UnknownNameError` for a topic that does not exist."""
     source = open_source(target, topic)
+    faults: dict[TopicPartition, Exception] = {}
     there = {
         one.place: OffsetRange(from_offset=one.start_offset, until_offset=one.end_offset)
-        for one in source.partitions(allow_missing=True)
+        for one in source.partitions(allow_missing=True, on_unreadable=faults.__setitem__)
         if not partitions or one.partition in partitions
     }
-    if not there:
+    unreadable = {
+        place: error
+        for place, error in faults.items()
+        if not partitions or place.partition in partitions
+    }
+    if not there and not unreadable:
         if partitions:
             raise UserError(f"topic {topic} has no partition {partitions[0]}")
         raise UnknownNameError("topic", topic, topics_of(target))
@@ -79,7 +91,7 @@ def open_range(
         end = min(last, bounds.until_offset)
         if first < end:
             ranges[place] = OffsetRange(from_offset=first, until_offset=end)
-    return ExportedRange(topic=topic, source=source, ranges=ranges)
+    return ExportedRange(topic=topic, source=source, ranges=ranges, unreadable=unreadable)
 
 
 def _is_time(position: Position) -> bool:

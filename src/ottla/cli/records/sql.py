@@ -192,15 +192,14 @@ def register_topic(database: Any, target: Target, topic: str, value_as: str) -> 
         f"list_transform(headers, lambda h: {{'key': h.key, 'value': try(decode(h.value))}}) "
         f"as headers"
     )
-    topic_name, source = found.topic, found.source
 
     def source_of_scan() -> "LogSource":
         # Several scans may read files at once; a connection is for one.
-        return source if target.is_directory else open_source(target, topic_name)
+        return found.source if target.is_directory else open_source(target, found.topic)
 
     # Arrow decodes a batch of keys in a third of the time that DuckDB's `decode` takes.
     texts = ("key",) if value_as == "raw" else ("key", "value")
-    rows = TopicDataset(topic_name, found.ranges, source_of_scan, texts)
+    rows = TopicDataset(found, source_of_scan, texts)
     database.register(f"ottla_{topic}", rows)
     database.execute(
         f"create temp view {quoted(topic)} as select {columns} from {quoted(f'ottla_{topic}')}"

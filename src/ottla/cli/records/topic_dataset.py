@@ -38,14 +38,15 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]
 
     def __init__(
         self,
-        topic: str,
-        ranges: Ranges,
+        exported: ExportedRange,
         open_source: Callable[[], LogSource],
         texts: Collection[str] = (),
     ) -> None:
-        """`texts` are the columns of bytes that are text instead, null where they are not UTF-8."""
-        self._topic = topic
-        self._ranges = ranges
+        """`texts` are the columns of bytes that are text instead, null where they are not UTF-8.
+
+        A partition that cannot be opened fails the scans that may need it, and no others.
+        """
+        self._exported = exported
         self._open_source = open_source
         self._schema = schema_with(texts)
         self.failures: list[Exception] = []
@@ -56,9 +57,13 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]
 
     def scanner(self, columns: Sequence[str] | None = None, filter: Any = None, **_: Any) -> "Scan":
         """As `pyarrow.dataset.Dataset.scanner`."""
-        wanted = ExportedRange(topic=self._topic, source=self._open_source(), ranges=self._ranges)
+        wanted = replace(self._exported, source=self._open_source())
         if filter is not None:
-            wanted = replace(wanted, ranges=ranges_that_may_match(wanted, filter, self.schema))
+            wanted = replace(
+                wanted,
+                ranges=ranges_that_may_match(wanted, filter, self.schema),
+                unreadable=unreadable_that_may_match(wanted, filter, self.schema),
+            )
         names = list(columns or self.schema.names)
         return Scan(wanted, names, self.schema, filter, self.failures)
 
@@ -146,6 +151,18 @@ def ranges_that_may_match(exported: ExportedRange, condition: Any, schema: pa.Sc
         return kept
     later = Condition(name="GreaterThanOrEqual", column="timestamp", value=since)
     return prune(kept, [later], exported.source)
+
+
+def unreadable_that_may_match(
+    exported: ExportedRange, condition: Any, schema: pa.Schema
+) -> dict[TopicPartition, Exception]:
+    """Returns the partitions that cannot be opened and that a filter does not leave out."""
+    may_hold = Judge(condition, schema)
+    return {
+        place: error
+        for place, error in exported.unreadable.items()
+        if may_hold(pc.field("partition") == place.partition)
+    }
 
 
 class Judge:

@@ -14,7 +14,7 @@ from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.client.bulk.reading import EARLIEST, LATEST
 from ottla.client.refusals import RefusedError
 from ottla.record.batch_roll_up import BatchRollUp, Survey, survey
-from ottla.sources.log_source import ANY_TASKS, LogPartition, OffsetsGoneError, Split
+from ottla.sources.log_source import ANY_TASKS, LogPartition, OffsetsGoneError, OnUnreadable, Split
 from ottla.sources.options import Isolation
 from ottla.sources.splits import OffsetSpan, SplitOptions, split_ranges
 from ottla.sources.topic_choice import TopicChoice
@@ -44,7 +44,9 @@ class BrokerLog:
         self._isolation = isolation
         self._surveyed: tuple[tuple[TopicPartition, OffsetRange], Survey] | None = None
 
-    def partitions(self, *, allow_missing: bool = False) -> list[LogPartition]:
+    def partitions(
+        self, *, allow_missing: bool = False, on_unreadable: OnUnreadable | None = None
+    ) -> list[LogPartition]:
         ids = self._chosen(allow_missing=allow_missing)
         starts = self._client.offsets(dict.fromkeys(ids, EARLIEST), self._isolation)
         ends = self._client.offsets(dict.fromkeys(ids, LATEST), self._isolation)

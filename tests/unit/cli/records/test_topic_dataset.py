@@ -1,5 +1,6 @@
 """What a query of `ottla sql` reads of a topic: no more than it needs, and never less."""
 
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,7 @@ def asked(directory: str, query: str) -> tuple[list[Any], Noting]:
     found = open_range(target, "orders", start=FROM_START, until=end)
     with duckdb.connect() as database:
         database.execute("set timezone = 'UTC'")
-        database.register("orders", TopicDataset("orders", found.ranges, lambda: source))
+        database.register("orders", TopicDataset(found, lambda: source))
         return database.execute(query).fetchall(), source
 
 
@@ -154,7 +155,7 @@ def test_times_that_sql_has_no_date_for_are_null(tmp_path: Path) -> None:
             log.append("far", b"x", timestamp_ms=one)
     target = parse_target(str(tmp_path / "d"))
     there = open_range(target, "far", start=FROM_START, until=Position(PositionKind.END))
-    found = TopicDataset("far", there.ranges, lambda: open_source(target, "far"))
+    found = TopicDataset(there, lambda: open_source(target, "far"))
     with duckdb.connect() as database:
         database.register("far", found)
         rows = database.sql('select epoch_ms("timestamp") from far order by "offset"').fetchall()
@@ -186,3 +187,55 @@ def test_bytes_are_text_where_they_are_utf_8(
         assert database.sql(chosen).fetchall() == [(2,)]
         without = "select t.offset from t where key is null order by 1"
         assert database.sql(without).fetchall() == [(0,), (3,)]
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Of four partitions the first is cut short, the third lost, and the fourth unreadable."""
+    path = tmp_path_factory.mktemp("sql") / "d"
+    with ottla.open(path) as log:
+        log.create_topic("orders", partitions=4)
+        for partition in range(4):
+            for _ in range(5):
+                log.append("orders", b"v", partition=partition)
+    (name,) = [one.name for one in (path / "orders-0").glob("*.log")]
+    with (path / "orders-0" / name).open("r+b") as file:
+        file.truncate(70)
+    shutil.rmtree(path / "orders-2")
+    (path / "orders-3" / name).unlink()
+    (path / "orders-3" / name).mkdir()
+    return str(path)
+
+
+def test_a_query_that_leaves_unreadable_partitions_out_is_answered(damaged: str) -> None:
+    for condition in ("partition = 1", "partition in (1, 9)", "partition = 1 and o.offset >= 0"):
+        found, _ = asked(damaged, f"select count(*) from orders o where {condition}")
+        assert found == [(5,)]
+
+
+@pytest.mark.parametrize(
+    ("condition", "fault"),
+    [
+        ("true", "orders-0/"),
+        ("partition < 2", "orders-0/"),
+        ("o.offset > 4", "orders-0/"),
+        ("value = 'none'", "orders-0/"),
+        ("partition = 2", "is not there, though"),
+        ("partition = 3", "orders-3/"),
+    ],
+)
+def test_a_query_that_may_need_an_unreadable_partition_fails_with_its_fault(
+    damaged: str, condition: str, fault: str
+) -> None:
+    with pytest.raises(duckdb.Error, match=fault):
+        asked(damaged, f"select partition from orders o where {condition}")
+
+
+def test_an_export_of_some_partitions_asks_nothing_of_the_others(damaged: str) -> None:
+    bounds = {"start": FROM_START, "until": Position(PositionKind.END)}
+    target = parse_target(damaged)
+    found = open_range(target, "orders", partitions=[1], **bounds)
+    assert sum(one.num_rows for one in found.batches()) == 5
+    for partitions in ([], [1, 2]):
+        with pytest.raises(ottla.OttlaError):
+            list(open_range(target, "orders", partitions=partitions, **bounds).batches())
