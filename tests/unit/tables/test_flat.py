@@ -268,7 +268,7 @@ def test_values_that_cannot_be_cast_are_faults_and_others_are_not() -> None:
         None,
     ]
     assert sorted(found.faults) == [1, 4, 6]
-    assert found.faults[1].startswith("n is no int: ")
+    assert found.faults[1].startswith("value.n is no int: ")
 
 
 @pytest.mark.parametrize(

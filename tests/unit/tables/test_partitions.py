@@ -26,6 +26,7 @@ from ottla.loading.local_engine import LocalEngine
 from ottla.loading.rerun import rerun
 from ottla.loading.rerun_plan import rerun_range
 from ottla.sources.opening import open_log, topic_options
+from ottla.tables.columns.flat import flat_schema
 from ottla.tables.columns.identity import Upsert
 from ottla.tables.columns.partitions import (
     NULL_DIRECTORY,
@@ -107,9 +108,10 @@ def test_what_is_no_partitioning_is_refused_with_examples(text: str) -> None:
     ("text", "words"),
     [
         ("value.x", "takes a boolean, int, bigint, date or string column, and value.x is double"),
-        ("value.nothing", "and value.nothing is none"),
+        ("value.nothing", "value.nothing: the table has no such column; it has key, value.id, "),
         ("headers", "takes a boolean"),
-        ("key.more", "key.more is none"),
+        ("key.more", "key.more: the table has no such column"),
+        ("day(value.nothing)", "day(value.nothing): the table has no such column"),
         ("day(value.id)", "takes a timestamp column, and value.id is int64"),
         ("truncate(2, value.born)", "takes a int, bigint or string column"),
         ("day, day(value.at)", "two directories would be named day"),
@@ -124,6 +126,12 @@ def test_a_column_that_cannot_partition_is_refused_by_its_name(text: str, words:
     with pytest.raises(UserError) as refused:
         placed(parse_partitioning(text), ROWS, is_spec=False)
     assert words in str(refused.value)
+
+
+def test_a_column_that_a_flat_table_lacks_is_named_as_it_was_asked_for() -> None:
+    names = flat_schema(ROWS).names
+    with pytest.raises(UserError, match=r"-by day\(nothing\): the table .* it has _key, id, "):
+        placed(parse_partitioning("day(nothing)"), ROWS, is_spec=True, names=names)
 
 
 def rows_of(*values: dict[str, Any]) -> pa.RecordBatch:

@@ -5,7 +5,7 @@ written to a file, and get their struct back as they are read. In a flat file a 
 whose fields are all null are the same, and are read as null.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import UserError
@@ -43,6 +43,26 @@ def stored_path(path: tuple[str, ...], *, is_flat: bool) -> tuple[str, ...]:
     if not is_flat:
         return path
     return path[1:] if path[0] == "value" else (FLAT_NAMES[path[0]], *path[1:])
+
+
+def no_such_column(asked: str, rows: "pa.Schema", *, is_flat: bool) -> UserError:
+    """The error for an option that names a column which the table lacks."""
+    there = ", ".join(_names(rows, is_flat=is_flat))
+    return UserError(f"{asked}: the table has no such column; it has {there}")
+
+
+def _names(rows: "pa.Schema", *, is_flat: bool) -> Iterator[str]:
+    import pyarrow.types as types
+
+    for field in rows:
+        if field.name == "headers":
+            continue
+        inner = list(field.type) if types.is_struct(field.type) else []
+        for one in inner:
+            path = (field.name, one.name)
+            yield ".".join(stored_path(path, is_flat=is_flat))
+        if not inner:
+            yield FLAT_NAMES[field.name] if is_flat else field.name
 
 
 def flat_schema(rows: "pa.Schema") -> "pa.Schema":

@@ -5,12 +5,12 @@ whole table. Of the rows of a key the one of the highest rank is the last: by of
 values of a version column, then by offset, then by partition.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.errors import UserError
 from ottla.base.values import dataclass
-from ottla.tables.columns.flat import FLAT_NAMES, stored_path
+from ottla.tables.columns.flat import FLAT_NAMES, no_such_column, stored_path
 from ottla.tables.columns.sortable import fixed_bytes, is_exact, is_sortable, sortable
 from ottla.tables.columns.statistics import Path
 
@@ -228,8 +228,7 @@ def _path(text: str, rows: "pa.Schema", option: str, *, is_flat: bool) -> Path:
         )
     if found:
         return found[0]
-    there = ", ".join(_names(rows, is_flat=is_flat))
-    raise UserError(f"{option} {text}: the table has no such column; it has {there}")
+    raise no_such_column(f"{option} {text}", rows, is_flat=is_flat)
 
 
 def _own_path(path: Path) -> Path | None:
@@ -249,17 +248,3 @@ def _kind(rows: "pa.Schema", path: Path) -> Any:
             return None
         kind = kind.field(name).type
     return kind
-
-
-def _names(rows: "pa.Schema", *, is_flat: bool) -> Iterable[str]:
-    import pyarrow.types as types
-
-    for field in rows:
-        if field.name == "headers":
-            continue
-        inner = list(field.type) if types.is_struct(field.type) else []
-        for one in inner:
-            path = (field.name, one.name)
-            yield ".".join(stored_path(path, is_flat=is_flat))
-        if not inner:
-            yield FLAT_NAMES[field.name] if is_flat else field.name

@@ -14,7 +14,7 @@ from ottla.base.errors import UserError
 from ottla.base.extras import needed_for
 from ottla.base.patterns import lazy_pattern
 from ottla.base.values import dataclass
-from ottla.tables.columns.flat import FLAT_NAMES, is_flat, stored_path
+from ottla.tables.columns.flat import FLAT_NAMES, is_flat, no_such_column, stored_path
 from ottla.tables.columns.statistics import leaf_type
 
 if TYPE_CHECKING:
@@ -174,10 +174,13 @@ def placed(
     """
     columns = rows.names if names is None else names
     fields: list[PartitionField] = []
-    for one in asked.fields:
-        if is_flat(columns):
-            one = _of_rows(one, rows)
-        _check_column(one, rows)
+    for named in asked.fields:
+        one = _of_rows(named, rows) if is_flat(columns) else named
+        kind = _kind(one, rows)
+        if kind is None:
+            asked_text = f"--partition-by {named.text}"
+            raise no_such_column(asked_text, rows, is_flat=is_flat(columns))
+        _check_kind(one, kind)
         if one.transform is Transform.HOUR and not is_spec:
             fields += [
                 _named(one, Transform.DAY, "day"),
@@ -248,21 +251,23 @@ def _is_taken(one: PartitionField, columns: Sequence[str], *, is_spec: bool) -> 
     return one.name.lower() in others and not is_own
 
 
-def _check_column(one: PartitionField, rows: "pa.Schema") -> None:
-    kind: Any = rows
+def _kind(one: PartitionField, rows: "pa.Schema") -> Any:
+    """The type of its column; `None` if there is no such column."""
     try:
-        kind = leaf_type(rows, one.path)
+        return leaf_type(rows, one.path)
     except (KeyError, AttributeError, TypeError):
-        kind = None
-    if kind is None or not _can_be_of(one.transform, kind):
+        return None
+
+
+def _check_kind(one: PartitionField, kind: Any) -> None:
+    if not _can_be_of(one.transform, kind):
         wanted = {
             Transform.IDENTITY: "boolean, int, bigint, date or string column",
             Transform.BUCKET: "int, bigint, date, timestamp, string or binary column",
             Transform.TRUNCATE: "int, bigint or string column",
         }.get(one.transform, "timestamp column")
-        what = "is none" if kind is None else f"is {kind}"
         raise UserError(
-            f"--partition-by {one.text}: it takes a {wanted}, and {one.column} {what}; "
+            f"--partition-by {one.text}: it takes a {wanted}, and {one.column} is {kind}; "
             f"{_instead(one, kind)}"
         )
 
@@ -271,7 +276,7 @@ def _instead(one: PartitionField, kind: Any) -> str:
     """What to partition by in place of a column that cannot be taken."""
     import pyarrow.types as types
 
-    if one.transform.is_time or kind is None:
+    if one.transform.is_time:
         return "use timestamp, the record's, or a field of the values' schema (value.at)"
     if types.is_timestamp(kind):
         return f"use day({one.column}), or hour, month or year of it"

@@ -160,7 +160,9 @@ def _cast_pieces(
             yield from _cast_pieces(column.slice(0, half), one, start, on_fault)
             yield from _cast_pieces(column.slice(half), one, start + half, on_fault)
         else:
-            on_fault(start, f"{'.'.join(one.path)} is no {type_text(one.kind)}: {error}")
+            on_fault(
+                start, f"{'.'.join(('value', *one.path))} is no {type_text(one.kind)}: {error}"
+            )
             yield pa.nulls(1, one.kind)
 
 
