@@ -16,7 +16,7 @@ from ottla.testing.history import HistoryWriter, Outcome, Send
 from tests.support.patience import PATIENCE_S
 
 MESSAGE_TIMEOUT_MS = 1000 * PATIENCE_S
-KAFKA_PYTHONS_START_S = 5
+KAFKA_PYTHONS_START_S = 15
 KAFKA_PYTHONS_TIMEOUT_S = 30
 AT_ONCE = 5
 LONGEST_PAUSE_S = 0.05
