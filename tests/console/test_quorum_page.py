@@ -48,7 +48,7 @@ def test_the_console_shows_the_quorum_and_changes_it(running: RunningCluster) ->
         _takes_a_vote_and_gives_it_back(browser, other, running)
         _tells_why_another_leads(browser, leader, running)
         _forgets_a_broker(browser, leader)
-        running.brokers[other].kill()
+        running.brokers[other].pause()
         _names_a_broker_that_does_not_answer(browser, running.brokers[other])
 
 
@@ -125,3 +125,11 @@ def _names_a_broker_that_does_not_answer(browser: Browser, silent: RunningBroker
     assert "does not answer" in browser.text("/cluster")
     assert f'<p class="problem" role="alert">{silent.address}' in browser.text("/")
     assert "orders" in browser.text("/topics")
+    for page, what in (
+        ("/transactions", "the transactions that it coordinates are left out"),
+        ("/transactions?everywhere=1", "what is open in partitions that it leads is left out"),
+        ("/groups", "its groups are left out"),
+        ("/queues", "its groups are left out"),
+    ):
+        lines = browser.json(page)["lost"]
+        assert any(what in one and silent.address in one for one in lines), (page, lines)

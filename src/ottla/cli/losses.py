@@ -26,6 +26,10 @@ class Losses:
         """Says that a broker does not answer, whose partitions are shown as empty."""
         self(f"a broker does not answer, and the partitions that it leads count as empty: {error}")
 
+    def coordinator_is_silent(self, error: "UnreachableError") -> None:
+        """Says that a broker does not answer, whose transactional ids are left out."""
+        self(f"a broker does not answer, and its transactional ids are left out: {error}")
+
     def __bool__(self) -> bool:
         return bool(self._said)
 

@@ -1,13 +1,14 @@
 """A page as a value: its data, which is also its JSON, and its template."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
-from ottla.base.errors import UserError
+from ottla.base.errors import UnreachableError, UserError
 from ottla.base.texts import whole_number
 from ottla.base.values import dataclass
+from ottla.client.connecting.connection import ADDRESS_HINT
 from ottla.console.state import ConsoleState
 from ottla.console.targets import Place
 
@@ -98,6 +99,20 @@ class Ask:
         if text not in ("0", "1"):
             raise QueryError(name, text, "1 or 0")
         return text == "1"
+
+
+def left_out(lost: list[str], what: str) -> Callable[[UnreachableError], None]:
+    """For a page that asks all brokers: `lost` gets a line for each that does not answer, with
+    what of it is not shown.
+    """
+
+    def note(error: UnreachableError) -> None:
+        # The visitor did not choose the address, so its hint does not help.
+        line = f"a broker does not answer, and {what}: {str(error).removesuffix(ADDRESS_HINT)}"
+        if line not in lost:
+            lost.append(line)
+
+    return note
 
 
 def to_json(data: Fields) -> bytes:

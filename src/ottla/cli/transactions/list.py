@@ -31,14 +31,17 @@ def list_command(
 ) -> None:
     """Print the transactional ids that a broker coordinates, with their states.
 
-    Of damaged files the sound part is listed, and the command exits with 1.
+    Of damaged files the sound part is listed, and of a cluster what the brokers know that answer;
+    the command exits with 1 then.
     """
     from ottla.client.administration.transactions import TransactionAdmin
 
     losses = Losses()
     with target.reading(losses) as cluster:
         known = TransactionAdmin(cluster)
-        found = known.list_transactions(states=states, producer_ids=producer_ids)
+        found = known.list_transactions(
+            states=states, producer_ids=producer_ids, on_unreachable=losses.coordinator_is_silent
+        )
     output.listing(
         found,
         ("transactional id", "#producer", "state"),

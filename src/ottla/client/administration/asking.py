@@ -1,11 +1,11 @@
 """Base of the admin's methods: sending requests, and the texts of errors."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Protocol, TypeVar
 
 from ottla.base.arguments import check_topic_names
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, UnknownNameError
+from ottla.base.errors import ApiError, UnknownNameError, UnreachableError
 from ottla.base.partitions import TopicPartition
 from ottla.client.administration.calls import check_calls
 from ottla.client.connecting.cluster import LEADS_NOT, Cluster
@@ -26,6 +26,9 @@ class Answered(Protocol):
 
 
 Part = TypeVar("Part", bound=Answered)
+Found = TypeVar("Found")
+OnUnreachable = Callable[[UnreachableError], object]
+"""Takes the error of a broker that does not answer, where the others' answers are wanted."""
 
 
 class Asking:
@@ -124,6 +127,45 @@ class Asking:
                 if one not in found:
                     raise RefusedError(f"{one.topic}-{one.partition}", error) from error
         check_all({f"{one.topic}-{one.partition}": found[one] for one in wanted})
+        return found
+
+    def _of_brokers(
+        self, question: Callable[[int, Connection], Found], on_unreachable: OnUnreachable | None
+    ) -> list[Found]:
+        """What every broker answers, in the order of their ids. Raises `UnreachableError` if one
+        does not; with `on_unreachable` that is called instead, and its answer is left out.
+        """
+        found: list[Found] = []
+        for node_id in self._cluster.node_ids():
+            try:
+                found.append(question(node_id, self._cluster.broker(node_id)))
+            except UnreachableError as error:
+                if on_unreachable is None:
+                    raise
+                on_unreachable(error)
+        return found
+
+    def _of_leaders(
+        self,
+        places: Collection[TopicPartition],
+        question: Callable[[Collection[TopicPartition]], Mapping[TopicPartition, Found]],
+        on_unreachable: OnUnreachable | None,
+    ) -> dict[TopicPartition, Found]:
+        """What a question finds about partitions. With `on_unreachable` it is asked for each
+        leader: that is called for one that does not answer, and its partitions are left out, as
+        are those without a leader. Raises as the question does.
+        """
+        if on_unreachable is None:
+            return dict(question(places))
+        by_node: dict[int, list[TopicPartition]] = {}
+        for place, leader in self._cluster.leaders(places).items():
+            by_node.setdefault(leader.node_id, []).append(place)
+        found: dict[TopicPartition, Found] = {}
+        for several in by_node.values():
+            try:
+                found |= question(several)
+            except UnreachableError as error:
+                on_unreachable(error)
         return found
 
     def _check_there(self, wanted: Iterable[TopicPartition]) -> None:

@@ -56,32 +56,8 @@ class GroupAdmin(Asking):
         >>> [one.group for one in admin.list_groups()]
         ['billing']
         """
-        found = []
-        for node_id in self._cluster.node_ids():
-            try:
-                found += self._groups_of(node_id, states)
-            except UnreachableError as error:
-                if on_unreachable is None:
-                    raise
-                on_unreachable(error)
-        return sorted(found, key=lambda one: one.group)
-
-    def _groups_of(self, node_id: int, states: Collection[str]) -> list[ListedGroup]:
-        broker = self._cluster.broker(node_id)
-        can_filter = broker.version_of(ApiKey.LIST_GROUPS) >= FIRST_VERSION_WITH_STATES
-        wanted = list(states) if can_filter else []
-        answer = broker.ask(ListGroupsRequest(states_filter=wanted))
-        if answer.error_code:
-            raise refused("groups", answer.error_code)
-        return [
-            ListedGroup(
-                group=one.group_id,
-                state=one.group_state,
-                kind=one.group_type.lower(),
-                coordinator=node_id,
-            )
-            for one in answer.groups
-        ]
+        found = self._of_brokers(partial(_groups_of, states), on_unreachable)
+        return sorted((one for each in found for one in each), key=lambda one: one.group)
 
     def describe_groups(self, groups: Iterable[str | ListedGroup]) -> list[GroupDescription]:
         """Groups with their members; those that `list_groups` has returned are not listed again.
@@ -224,6 +200,23 @@ class GroupAdmin(Asking):
     def _ask_coordinator(self, group: str, question: Callable[[Connection], Any]) -> Any:
         with refusals(f"group {group}"):
             return self._cluster.ask_coordinator(CoordinatorKind.GROUP, group, question)
+
+
+def _groups_of(states: Collection[str], node_id: int, broker: Connection) -> list[ListedGroup]:
+    can_filter = broker.version_of(ApiKey.LIST_GROUPS) >= FIRST_VERSION_WITH_STATES
+    wanted = list(states) if can_filter else []
+    answer = broker.ask(ListGroupsRequest(states_filter=wanted))
+    if answer.error_code:
+        raise refused("groups", answer.error_code)
+    return [
+        ListedGroup(
+            group=one.group_id,
+            state=one.group_state,
+            kind=one.group_type.lower(),
+            coordinator=node_id,
+        )
+        for one in answer.groups
+    ]
 
 
 def _checked(answer: Any) -> Any:

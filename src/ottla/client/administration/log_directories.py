@@ -122,17 +122,11 @@ class LogDirectoryAdmin(Asking):
                 for topic, indexes in partitions.items()
             ]
         request = DescribeLogDirsRequest(topics=wanted)
-        found: list[LogDirectoryDescription] = []
-        for node_id in self._cluster.node_ids():
-            try:
-                results = self._cluster.broker(node_id).ask(request).results
-            except UnreachableError as error:
-                if on_unreachable is None:
-                    raise
-                on_unreachable(error)
-                continue
-            found += [_described(node_id, one) for one in results]
-        return found
+
+        def ask(node_id: int, broker: Connection) -> list[LogDirectoryDescription]:
+            return [_described(node_id, one) for one in broker.ask(request).results]
+
+        return [one for each in self._of_brokers(ask, on_unreachable) for one in each]
 
     def move_partitions(self, broker: int, places: Mapping[TopicPartition, str]) -> None:
         """Moves partitions of a broker to other directories of the same broker. Raises

@@ -1,6 +1,6 @@
 """Sizes and rates of topics."""
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 
 from ottla.base.errors import UnreachableError
 from ottla.base.partitions import TopicPartition, by_topic
@@ -41,10 +41,7 @@ class TopicActivityAdmin(TopicAdmin, LogDirectoryAdmin):
         """
         wanted = list(topics)
         places = [place for topic in wanted for place in led_partitions(topic)]
-        if on_unreachable is None:
-            bounds = self.bounds(places)
-        else:
-            bounds = self._answered_bounds(places, on_unreachable)
+        bounds = self._of_leaders(places, self.bounds, on_unreachable)
         recent = self.list_offsets(list(bounds), since_ms)
         sizes: dict[TopicPartition, int] = {}
         for directory in self.log_directories(by_topic(places), on_unreachable=on_unreachable):
@@ -71,20 +68,3 @@ class TopicActivityAdmin(TopicAdmin, LogDirectoryAdmin):
             )
             for topic in wanted
         ]
-
-    def _answered_bounds(
-        self,
-        places: Collection[TopicPartition],
-        on_unreachable: Callable[[UnreachableError], object],
-    ) -> dict[TopicPartition, tuple[int, int]]:
-        """The bounds of partitions whose leaders answer; raises `RefusedError`."""
-        by_node: dict[int, list[TopicPartition]] = {}
-        for place, leader in self._cluster.leaders(places).items():
-            by_node.setdefault(leader.node_id, []).append(place)
-        found: dict[TopicPartition, tuple[int, int]] = {}
-        for several in by_node.values():
-            try:
-                found |= self.bounds(several)
-            except UnreachableError as error:
-                on_unreachable(error)
-        return found

@@ -4,10 +4,10 @@ Kafka's counterparts: `describeProducers`, `listTransactions`, `describeTransact
 `abortTransaction` of KIP-664.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import UnknownNameError, UserError
+from ottla.base.errors import UnknownNameError, UnreachableError, UserError
 from ottla.base.partitions import TopicPartition, by_topic
 from ottla.client.administration.asking import refused
 from ottla.client.administration.descriptions import ActiveProducer, ListedTransaction
@@ -75,8 +75,14 @@ class TransactionAdmin(TopicAdmin):
             for place, producers in self._producers(places).items()
         }
 
-    def open_transactions(self, places: Iterable[TopicPartition]) -> list[Holding]:
-        """The transactions that are open in partitions.
+    def open_transactions(
+        self,
+        places: Iterable[TopicPartition],
+        *,
+        on_unreachable: Callable[[UnreachableError], object] | None = None,
+    ) -> list[Holding]:
+        """The transactions that are open in partitions. Raises `UnreachableError` if a leader does
+        not answer; with `on_unreachable` that is called instead, and its partitions are left out.
 
         >>> admin.open_transactions([ottla.TopicPartition("orders", 0)])
         []
@@ -91,7 +97,9 @@ class TransactionAdmin(TopicAdmin):
                 began_ms=None,
                 last_timestamp_ms=one.last_timestamp,
             )
-            for (topic, index), producers in self._producers(places).items()
+            for (topic, index), producers in self._of_leaders(
+                list(places), self._producers, on_unreachable
+            ).items()
             for one in producers
             if one.current_transaction_start_offset >= 0
         ]
@@ -165,18 +173,26 @@ class TransactionAdmin(TopicAdmin):
     # Transactions at their coordinators
 
     def list_transactions(
-        self, *, states: Sequence[str] = (), producer_ids: Sequence[int] = ()
+        self,
+        *,
+        states: Sequence[str] = (),
+        producer_ids: Sequence[int] = (),
+        on_unreachable: Callable[[UnreachableError], object] | None = None,
     ) -> list[ListedTransaction]:
-        """The transactional ids of all coordinators; empty filters match all.
+        """The transactional ids of all coordinators; empty filters match all. Raises
+        `UnreachableError` if a broker does not answer; with `on_unreachable` that is called
+        instead, and what it coordinates is left out.
 
         >>> producer_id, epoch = admin.fence("billing-1", timeout_ms=60_000)
         >>> listed = admin.list_transactions(producer_ids=[producer_id])
         >>> [(one.transactional_id, one.state) for one in listed]
         [('billing-1', 'Empty')]
         """
-        found: list[ListedTransaction] = []
-        for broker in self._cluster.brokers():
-            found += _listed(broker, states, producer_ids)
+
+        def ask(_: int, broker: Connection) -> list[ListedTransaction]:
+            return _listed(broker, states, producer_ids)
+
+        found = [one for each in self._of_brokers(ask, on_unreachable) for one in each]
         return sorted(found, key=lambda one: one.transactional_id)
 
     def describe_transactions(
@@ -198,23 +214,36 @@ class TransactionAdmin(TopicAdmin):
             found.append(_coordinated(one))
         return found
 
-    def coordinator_view(self) -> CoordinatorView:
+    def coordinator_view(
+        self, *, on_unreachable: Callable[[UnreachableError], object] | None = None
+    ) -> CoordinatorView:
         """All transactions that the brokers coordinate; incomplete if they do not report them,
-        and of files if some are damaged or a cluster's other brokers have more.
+        and of files if some are damaged or a cluster's other brokers have more. Raises
+        `UnreachableError` if a broker does not answer; with `on_unreachable` that is called
+        instead, and the view is incomplete.
 
         >>> view = admin.coordinator_view()
         >>> view.is_complete
         True
         """
-        if not all(one.answers(ApiKey.LIST_TRANSACTIONS) for one in self._cluster.brokers()):
+
+        def ask(_: int, broker: Connection) -> tuple[Connection, list[TransactionState]] | None:
+            if not broker.answers(ApiKey.LIST_TRANSACTIONS):
+                return None
+            listed = [one.transactional_id for one in _listed(broker, (), ())]
+            return broker, list(map(self._describe_transaction, listed))
+
+        answers = self._of_brokers(ask, on_unreachable)
+        if None in answers:
             return NO_COORDINATOR
-        described = [
-            self._describe_transaction(one.transactional_id) for one in self.list_transactions()
-        ]
+        found = [one for one in answers if one is not None]
         # An id may expire between the two requests.
-        known = [_coordinated(one) for one in described if not one.error_code]
-        is_complete = all(one.has_all_transactions for one in self._cluster.brokers())
-        return CoordinatorView(transactions=known, is_complete=is_complete)
+        known = [_coordinated(one) for _, all_ in found for one in all_ if not one.error_code]
+        return CoordinatorView(
+            transactions=sorted(known, key=lambda one: one.transactional_id),
+            is_complete=len(found) == len(self._cluster.node_ids())
+            and all(broker.has_all_transactions for broker, _ in found),
+        )
 
     def fence(self, transactional_id: str, timeout_ms: int) -> tuple[int, int]:
         """Aborts an open transaction and fences the producer; returns the new producer id and

@@ -132,7 +132,7 @@ class SocketTransport:
     def connect(self, address: Address) -> Connection:
         until_s, reason = self.still.get(address_text(*address), (0.0, ""))
         if time.monotonic() < until_s:
-            raise UnreachableError(reason)
+            raise UnreachableError(reason) from TimeoutError(reason)
         try:
             return self._connect(address)
         except UnreachableError as error:
@@ -523,10 +523,10 @@ class Cluster(Closing):
                 if error.code not in PASSING:
                     raise
                 is_stale = error.code != ErrorCode.CONCURRENT_TRANSACTIONS
-            except UnreachableError:
+            except UnreachableError as error:
                 self.disconnect()
                 is_stale = True
-                if self._failed in self._waited_for:
+                if self._failed in self._waited_for or self._is_still(error):
                     break
             if self._clock() >= until:
                 break
@@ -538,6 +538,12 @@ class Cluster(Closing):
             if self.settings.waits_once and self._failed != NO_NODE:
                 self._waited_for.add(self._failed)
             raise
+
+    def _is_still(self, error: UnreachableError) -> bool:
+        """Whether a client in haste has just waited for the broker, which would not answer soon."""
+        return self.settings.setup_timeout_s is not None and isinstance(
+            error.__cause__, TimeoutError
+        )
 
     def _coordinator(self, kind: CoordinatorKind, key: str) -> Connection:
         node_id = self._coordinators.get((kind, key))

@@ -1,12 +1,12 @@
 """Groups: the list, and one group with its lag over time."""
 
-from ottla.base.errors import CorruptionError, UnknownNameError, UserError
+from ottla.base.errors import CorruptionError, UnknownNameError, UnreachableError, UserError
 from ottla.client.administration.admin import Admin
 from ottla.client.administration.descriptions import ListedGroup, PartitionLag, totals
 from ottla.console.charts import Chart, line_chart
 from ottla.console.contents import visible
 from ottla.console.lags import LagSample
-from ottla.console.pages import Ask, Fields, Page
+from ottla.console.pages import Ask, Fields, Page, left_out
 from ottla.console.views.view import View
 from ottla.storage.reading.read_only_directory import LostPartitionError
 
@@ -18,7 +18,8 @@ def groups(ask: Ask) -> Page:
     wanted = ask.query.get("q", "").strip()
     lost: list[str] = []
     with ask.place.reading(lost.append) as known:
-        found = [one for one in known.list_groups() if wanted.lower() in one.group.lower()]
+        listed = known.list_groups(on_unreachable=left_out(lost, "its groups are left out"))
+        found = [one for one in listed if wanted.lower() in one.group.lower()]
         pages = max(1, -(-len(found) // PER_PAGE))
         number = ask.number("page", 1, least=1, most=pages)
         shown = []
@@ -54,7 +55,7 @@ def add_lags(known: Admin, row: Fields, one: ListedGroup, now_ms: int, lost: lis
         lags = known.group_lag(described, now_ms=now_ms)
     except UnknownNameError:
         return  # deleted meanwhile
-    except (CorruptionError, LostPartitionError) as error:
+    except (CorruptionError, LostPartitionError, UnreachableError) as error:
         lost.append(f"group {row['shown']}: {error}")
         return
     row["topics"] = sorted({one.place.topic for one in lags})

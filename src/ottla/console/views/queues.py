@@ -8,7 +8,7 @@ from ottla.base.partitions import TopicPartition
 from ottla.base.resource_kinds import ResourceKind
 from ottla.client.administration.admin import Admin
 from ottla.console.contents import visible
-from ottla.console.pages import Ask, Fields, Page
+from ottla.console.pages import Ask, Fields, Page, left_out
 from ottla.console.views.groups import add_lags, group_fields, group_row
 from ottla.console.views.view import View
 from ottla.coordinator.requests import SHARE
@@ -42,7 +42,7 @@ def queues(ask: Ask) -> Page:
     with ask.place.reading(lost.append) as known:
         found = [
             one
-            for one in known.list_groups()
+            for one in known.list_groups(on_unreachable=left_out(lost, "its groups are left out"))
             if one.kind == SHARE and wanted.lower() in one.group.lower()
         ]
         pages = max(1, -(-len(found) // PER_PAGE))

@@ -15,7 +15,7 @@ from ottla.client.refusals import RefusedError
 from ottla.console.changes import Change, Plan, propose
 from ottla.console.commands import Command
 from ottla.console.contents import visible
-from ottla.console.pages import Ask, Fields, Page, Redirect
+from ottla.console.pages import Ask, Fields, Page, Redirect, left_out
 from ottla.console.views.view import View
 from ottla.diagnosis.words.transactions import verdict_text, ways_out
 from ottla.storage.diagnosis.open_transactions import (
@@ -45,13 +45,13 @@ def transactions(ask: Ask) -> Page:
 
     A transaction that no coordinator knows hangs in a partition. Such transactions are looked up
     in all topics with `everywhere=1`, because each partition must be asked. Of damaged files what
-    is sound is shown.
+    is sound is shown, and of a cluster what the brokers know that answer.
     """
     topic = ask.query.get("topic", "").strip()
     is_everywhere = ask.flag("everywhere")
     lost: list[str] = []
     with ask.place.reading(lost.append) as admin:
-        view = admin.coordinator_view()
+        view = _view(admin, lost)
         if topic or is_everywhere:
             topics = sorted(admin.partitions([topic] if topic else None))
         else:
@@ -84,14 +84,26 @@ def _judged(
     if all(one.verdict is not Verdict.HANGING for one in judged):
         return judged
     # One that began since the coordinators were asked seems to hang: they are asked again.
-    view = admin.coordinator_view()
+    view = _view(admin, lost)
     still = {one.identity for one in _open(admin, topics, [])}
     return [judge(one.holding, view, ask.now_ms) for one in judged if one.holding.identity in still]
 
 
+def _view(admin: Admin, lost: list[str]) -> CoordinatorView:
+    """What the brokers coordinate that answer; `lost` gets a line for each other."""
+    return admin.coordinator_view(
+        on_unreachable=left_out(lost, "the transactions that it coordinates are left out")
+    )
+
+
 def _open(admin: Admin, topics: Sequence[str], lost: list[str]) -> list[Holding]:
     try:
-        return admin.open_transactions(admin.existing_of(topics)) if topics else []
+        if not topics:
+            return []
+        return admin.open_transactions(
+            admin.existing_of(topics),
+            on_unreachable=left_out(lost, "what is open in partitions that it leads is left out"),
+        )
     except (CorruptionError, LostPartitionError) as error:
         if len(topics) > 1:
             return [one for each in topics for one in _open(admin, [each], lost)]
@@ -158,8 +170,7 @@ def producers(ask: Ask) -> Page:
             check_there(admin, [place])
             found = list(admin.describe_producers([place])[place])
             open_ids = {
-                one.producer_id: one.transactional_id
-                for one in admin.coordinator_view().transactions
+                one.producer_id: one.transactional_id for one in _view(admin, lost).transactions
             }
     found.sort(key=lambda one: (-one.last_timestamp_ms, one.producer_id))
     return Page(

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from ottla.base.errors import UnreachableError
+from ottla.client.administration import groups
 from ottla.client.administration.descriptions import ListedGroup
 from ottla.client.administration.groups import GroupAdmin
+from ottla.client.connecting.connection import Connection
 from tests.unit.cli.administered import Administered, administered
 
 
@@ -33,16 +35,16 @@ def test_a_list_asks_a_broker_for_its_groups_twice_whatever_their_number(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
-    of_broker = GroupAdmin._groups_of
+    of_broker = groups._groups_of
 
-    def count(admin: GroupAdmin, node_id: int, states: Collection[str]) -> list[ListedGroup]:
+    def count(states: Collection[str], node_id: int, broker: Connection) -> list[ListedGroup]:
         asked.append(node_id)
-        return of_broker(admin, node_id, states)
+        return of_broker(states, node_id, broker)
 
     with administered(tmp_path, is_served=True) as broker:
         for group in ("books-1", "books-2", "books-3"):
             broker.lines("groups", "commit", "TARGET", group, "orders:0=7")
-        monkeypatch.setattr(GroupAdmin, "_groups_of", count)
+        monkeypatch.setattr(groups, "_groups_of", count)
         assert len(broker.json("groups", "list", "TARGET")) == 4
         assert len(asked) == 2
 
