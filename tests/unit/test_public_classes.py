@@ -37,6 +37,7 @@ CAUGHT = {
     "ottla.codec.varint.VarintError": "an invalid batch",
     "ottla.record.batch.InvalidBatchError": "CorruptionError and CorruptBatchError say where",
     "ottla.runtime.thread_ends.HangingError": "whoever closes a log: it is a StorageError",
+    "ottla.schema_registry.http._BusyError": "asked again; at last a UserError",
     "ottla.sources.conditions.ConditionError": "Spark's source, which shows the condition",
     "ottla.sources.log_source.OffsetsGoneError": "loads and streams",
     "ottla.sources.wire.wire_client.GroupHasMembersError": "loads that commit",
