@@ -31,7 +31,7 @@ from ottla.tables.values.projection import (
     parse_projection,
     projection_fields,
 )
-from ottla.tables.values.record_decoder import RecordDecoder, RecordDecoding
+from ottla.tables.values.record_decoder import RecordDecoder, RecordDecoding, decoded_types
 from ottla.tables.values.schema import check_evolution, schema_text, type_text
 
 UPSERT_KEY = "key"
@@ -104,7 +104,7 @@ class TableLayout:
     @property
     def decoded_types(self) -> Mapping[str, Any]:
         """The Arrow types of decoded columns, by name."""
-        return RecordDecoder(self.record_decoding).types
+        return decoded_types(self.record_decoding)
 
     @property
     def has_struct_keys(self) -> bool:
@@ -225,7 +225,7 @@ def next_layout(pinned: TableLayout, asked: LayoutOptions, commit_id: int) -> Ta
     if now == has:
         check_statistics(pinned)
         return _repartitioned(pinned, asked)
-    before, after = RecordDecoder(has).types, RecordDecoder(now).types
+    before, after = decoded_types(has), decoded_types(now)
     for name in before:
         check_evolution(before[name], after[name], name)
     decodings = tuple(one for one in pinned.decodings if one.since_commit < commit_id)

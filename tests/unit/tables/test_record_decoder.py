@@ -12,10 +12,12 @@ pa = pytest.importorskip("pyarrow")
 from ottla.base.errors import UserError  # noqa: E402
 from ottla.record.columns import schema as record_schema  # noqa: E402
 from ottla.schema_registry.framing import PREFIX  # noqa: E402
+from ottla.schema_registry.registry import RegistryLogin  # noqa: E402
 from ottla.tables.columns.identity import Upsert  # noqa: E402
 from ottla.tables.layout import (  # noqa: E402
     RAW,
     LayoutOptions,
+    PinnedDecoding,
     TableLayout,
     first_layout,
     layout_fields,
@@ -23,7 +25,8 @@ from ottla.tables.layout import (  # noqa: E402
     parse_layout,
 )
 from ottla.tables.schemas import with_registered_schema  # noqa: E402
-from ottla.tables.values.decoder import Decoding, ValueFormat  # noqa: E402
+from ottla.tables.values.decoder import Decoding, ValueDecoder, ValueFormat  # noqa: E402
+from ottla.tables.values.opening import open_decoder  # noqa: E402
 from ottla.tables.values.record_decoder import (  # noqa: E402
     DecodedRecords,
     RecordDecoder,
@@ -188,3 +191,24 @@ def test_how_keys_and_headers_are_decoded_is_pinned_and_may_grow() -> None:
 def test_a_table_of_the_latest_rows_keeps_the_bytes_of_keys() -> None:
     with pytest.raises(UserError, match="leave out --decode-key"):
         first_layout(LayoutOptions(key=TEXT, upsert=Upsert()))
+
+
+def test_a_layout_opens_its_decoder_once_however_often_its_columns_are_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened: list[Decoding] = []
+
+    def open_noting(decoding: Decoding, login: RegistryLogin | None = None) -> ValueDecoder:
+        opened.append(decoding)
+        return open_decoder(decoding, login)
+
+    monkeypatch.setattr("ottla.tables.values.record_decoder.open_decoder", open_noting)
+    names = [f"once_{number}" for number in range(2)]
+    for name in names:
+        value = Decoding(format=ValueFormat.JSON, schema=f"{name} bigint")
+        pinned = PinnedDecoding(since_commit=0, record=RecordDecoding(value=value))
+        layout = TableLayout(decodings=(pinned,))
+        for _ in range(2):
+            assert layout.columns.field("value").type.names == [name]
+            assert f"struct<{name}: bigint>" in layout.row_schema
+    assert [one.schema for one in opened] == [f"{name} bigint" for name in names]

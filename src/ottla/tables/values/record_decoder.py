@@ -1,6 +1,7 @@
 """Decodes the parts of records: values, keys, and headers as columns."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.values import dataclass
@@ -34,6 +35,9 @@ class RecordDecoding:
 
 
 _RAW = RecordDecoding()
+
+_KEPT_TYPES = 16
+"""Tables whose types are kept: a load asks for those of its table ten times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,3 +85,9 @@ class RecordDecoder:
             for index, fault in found.faults.items():
                 faults.setdefault(index, f"{prefix}{fault}")
         return DecodedRecords(columns, faults, truncations)
+
+
+@lru_cache(_KEPT_TYPES)
+def decoded_types(decoding: RecordDecoding) -> Mapping[str, Any]:
+    """The Arrow types of decoded columns, by name; raises `UserError` as `RecordDecoder` does."""
+    return RecordDecoder(decoding).types

@@ -6,6 +6,7 @@ Spark has more.
 """
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 from ottla.base.errors import UserError
@@ -141,6 +142,7 @@ def _unevolved(place: str, what: str) -> UserError:
     )
 
 
+@cache
 def _primitives() -> dict[str, Any]:
     import pyarrow as pa
 
