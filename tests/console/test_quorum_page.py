@@ -1,5 +1,6 @@
 """The console over three nodes with KRaft: what it shows of the quorum, and what its buttons do."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -120,9 +121,15 @@ def _forgets_a_broker(browser: Browser, broker: int) -> None:
 
 def _names_a_broker_that_does_not_answer(browser: Browser, silent: RunningBroker) -> None:
     """Its session has not ended, so that the cluster takes it to be up: no page fails for it."""
-    states = {one["id"]: one["is_silent"] for one in browser.json("/cluster")["brokers"]}
+    began_s = time.monotonic()
+    found = browser.json("/cluster")
+    assert time.monotonic() - began_s < 9, "it has waited for a whole request.timeout.ms"
+    states = {one["id"]: one["is_silent"] for one in found["brokers"]}
     assert {one for one, is_silent in states.items() if is_silent} == {silent.id}
-    assert "does not answer" in browser.text("/cluster")
+    (line,) = found["problems"]
+    assert f"Broker {silent.id} does not answer at {silent.address}; it leads " in line
+    assert line in browser.text("/cluster")
+    assert not found["has_controller"], "of three voters one answers"
     assert f'<p class="problem" role="alert">{silent.address}' in browser.text("/")
     assert "orders" in browser.text("/topics")
     for page, what in (

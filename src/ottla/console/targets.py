@@ -24,7 +24,9 @@ from ottla.search.sources import ClusterRecords, FileRecords, SearchSource
 
 IDLE_CONNECTIONS = 8
 IDLE_S = 1.0
-"""After which it is asked whether the brokers still answer, before a page waits for them."""
+"""After which brokers without a connection are looked at, before a page waits for them; those with
+one are always asked whether they still answer.
+"""
 PASSWORD_REFERENCE = "sasl.password=${env:PASSWORD}"
 LOOK_AGAIN_S = 10.0
 """The delay before a broker that rejected the console's connection is tried again."""
@@ -124,8 +126,11 @@ class Place:
         """A cluster connection for one request or one scan; raises `UserError`."""
         with self._lock:
             since_s, cluster = self._idle.pop() if self._idle else (0.0, None)
-        if cluster is not None and time.monotonic() - since_s > IDLE_S:
+        if cluster is not None:
+            is_idle = time.monotonic() - since_s > IDLE_S
+            wait = self._transport.begin_look(cluster.unconnected() if is_idle else ())
             cluster.leave(self._transport.silent_of)
+            wait()
         if cluster is None:
             addresses = self.target.addresses()
             if not addresses:
@@ -136,6 +141,9 @@ class Place:
             cluster = Cluster(
                 addresses, self.settings, sleep=time.sleep, topics=(), transport=self._transport
             )
+            self._transport.begin_look(addresses if len(addresses) > 1 else ())()
+            others = {*cluster.places()} - {*addresses}
+            self._transport.begin_look(others)()
         try:
             yield cluster
         except BaseException:

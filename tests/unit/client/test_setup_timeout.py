@@ -5,9 +5,12 @@ from contextlib import closing
 
 import pytest
 
+from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UnreachableError
 from ottla.client.connecting.cluster import ClientSettings, Cluster, SocketTransport
+from ottla.client.connecting.connection import Connection
 from ottla.client.connecting.socket_connection import SocketConnection
+from ottla.client.refusals import RefusedError
 from tests.support.scripted_broker import ScriptedBroker
 
 
@@ -50,3 +53,34 @@ def test_a_kept_connection_to_who_stands_still_is_given_up() -> None:
                 assert transport.silent_of({1: connection}) == {1}
         with pytest.raises(UnreachableError, match="no response within"):
             transport.connect(address)
+
+
+def test_those_who_stand_still_are_looked_at_together() -> None:
+    transport = SocketTransport(ClientSettings(request_timeout_s=3600, setup_timeout_s=0.02))
+    with (
+        closing(socket.create_server(("127.0.0.1", 0))) as first,
+        closing(socket.create_server(("127.0.0.1", 0))) as second,
+    ):
+        addresses = [first.getsockname(), second.getsockname()]
+        transport.begin_look(addresses)()
+        for address in addresses:
+            with pytest.raises(UnreachableError) as raised:
+                transport.connect(address)
+            assert isinstance(raised.value.__cause__, TimeoutError)
+
+
+def test_a_client_in_haste_does_not_wait_for_the_controller_whom_a_broker_asks() -> None:
+    settings = ClientSettings(request_timeout_s=3600, setup_timeout_s=0.5)
+    with closing(ScriptedBroker(lambda offset: None)) as broker:
+        at = [("127.0.0.1", broker.port)]
+        with Cluster(at, settings, sleep=lambda _: None, topics=()) as cluster:
+
+            def ask(connection: Connection) -> object:
+                assert isinstance(connection, SocketConnection)
+                raise UnreachableError("no response") from TimeoutError()
+
+            with pytest.raises(RefusedError, match="the controller has not answered") as raised:
+                cluster.ask_any(lambda one: cluster.ask_through(one, ask))
+            assert raised.value.code is ErrorCode.REQUEST_TIMED_OUT
+            # The connection, on which an answer may still come, is given up.
+            assert cluster.ask_any(lambda one: cluster.ask_through(one, lambda _: 7)) == 7

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
 DEFAULT_ADDRESS = "127.0.0.1:8095"
 TOKEN_VARIABLE = "OTTLA_CONSOLE_TOKEN"
-SETUP_S = 1.5
-"""A page waits no longer for a broker that stands still: it is to be there within three seconds."""
+SETUP_S = 1.2
+"""A page waits no longer for brokers that stand still, and for a controller that does: it is to be
+there within three seconds.
+"""
 COLLECT_AFTER = 100_000
 """Objects allocated and not freed before Python looks for cycles."""
 USER, MECHANISM = "sasl.username", "sasl.mechanism"

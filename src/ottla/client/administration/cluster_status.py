@@ -24,6 +24,9 @@ MIN_ISR: Final = "min.insync.replicas"
 NAMED: Final = 3
 """How many partitions of a problem are listed."""
 
+SILENT_CONTROLLER: Final = (ErrorCode.NOT_CONTROLLER, ErrorCode.REQUEST_TIMED_OUT)
+"""The errors without a controller that answers."""
+
 IMBALANCE: Final = 0.10
 """Kafka's default of leader.imbalance.per.broker.percentage: if a broker does not lead more than
 this share of its preferred partitions, an election is worthwhile.
@@ -240,7 +243,7 @@ def _moves(
     try:
         return admin.list_partition_reassignments(), True
     except RefusedError as error:
-        if needs_controller or error.code is not ErrorCode.NOT_CONTROLLER:
+        if needs_controller or error.code not in SILENT_CONTROLLER:
             raise
         return {}, False
 

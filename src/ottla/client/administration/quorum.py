@@ -21,6 +21,7 @@ from ottla.client.administration.quorum_status import (
     words_of_voters,
 )
 from ottla.client.connecting.connection import CLIENT_ID, Connection
+from ottla.client.refusals import RefusedError
 from ottla.codec.schema import Message
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
@@ -70,7 +71,7 @@ class QuorumAdmin(Asking):
             asked.append(broker)
             if not broker.answers(ApiKey.DESCRIBE_QUORUM):
                 return None
-            answer = leader_or_words(broker)
+            answer = self._cluster.ask_through(broker, leader_or_words)
             if isinstance(answer, QuorumStatus):
                 return answer
             voters.update(answer.voters)
@@ -87,6 +88,10 @@ class QuorumAdmin(Asking):
                     if broker not in asked and (other := ask(broker)) is not None and other.is_led:
                         return other
             return QuorumStatus(words=self._words_of(voters))
+        except RefusedError as error:
+            if error.code is not ErrorCode.REQUEST_TIMED_OUT:
+                raise
+            return QuorumStatus(words=f"none has answered {asked[-1].address} in time")
         except ApiError as error:
             raise refused("quorum", error.code, error.message) from error
 

@@ -46,7 +46,10 @@ class ReplicaAdmin(Asking):
         {}
         """
         request = ListPartitionReassignmentsRequest(topics=None, timeout_ms=TIMEOUT_MS)
-        answer = self._cluster.ask_controller(lambda broker: broker.ask(request))
+        # Each broker of a KRaft cluster asks the controller; others that are none say so.
+        answer = self._cluster.ask_any(
+            lambda broker: self._cluster.ask_through(broker, lambda one: one.ask(request))
+        )
         if answer.error_code:
             raise refused("reassignments", answer.error_code, answer.error_message)
         return {

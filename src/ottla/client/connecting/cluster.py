@@ -6,14 +6,17 @@ Kafka's counterparts: `Metadata`, `NetworkClient`. An error of a single partitio
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import field
 from enum import IntEnum
+from itertools import islice
+from threading import Thread
 from typing import NamedTuple, Protocol, TypeVar
 
 from ottla.base.addresses import Address, address_text
 from ottla.base.closing import Closing
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, UnreachableError, UserError
+from ottla.base.errors import ApiError, OttlaError, UnreachableError, UserError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
@@ -61,6 +64,8 @@ NEW_TOPIC_PAUSES_S = (0.1, 0.2, 0.4)
 
 STILL_FOR_S = 15.0
 """How long a client in haste does not ask a broker again that has not answered in time."""
+MOST_LOOKED_AT = 16
+"""How many brokers are looked at in threads, before a page that may ask all of them."""
 SHORTEST_S = 0.05
 """What is left at least to brokers that are asked together, when the first took all the time."""
 
@@ -164,6 +169,26 @@ class SocketTransport:
                 silent.add(node_id)
                 self._note(connection.address, error)
         return silent
+
+    def begin_look(self, addresses: Iterable[Address]) -> Callable[[], None]:
+        """Looks who does not answer new connections of a client in haste, all at once; what is
+        returned waits for that, so that they are not waited for one after the other.
+        """
+        # A thread for each would be as slow for the brokers of a large cluster.
+        looks = [Thread(target=self._look, args=(one,), daemon=True)
+                 for one in islice(addresses, MOST_LOOKED_AT)]  # fmt: skip
+        for one in looks:
+            one.start()
+
+        def wait() -> None:
+            for one in looks:
+                one.join()
+
+        return wait
+
+    def _look(self, address: Address) -> None:
+        with suppress(OttlaError, OSError):
+            self.connect(address).close()
 
     def _note(self, address: str, error: UnreachableError) -> None:
         if self.settings.setup_timeout_s is not None and isinstance(error.__cause__, TimeoutError):
@@ -274,6 +299,14 @@ class Cluster(Closing):
         for node_id in silent(self._connections):
             self._drop(node_id)
             self._silent.add(node_id)
+
+    def places(self) -> list[Address]:
+        """Where the brokers are; raises as `node_ids` does."""
+        return [self._places[one] for one in self.node_ids()]
+
+    def unconnected(self) -> list[Address]:
+        """Where the known brokers are to which no connection is kept."""
+        return [at for one, at in self._places.items() if one not in self._connections]
 
     def refresh(self) -> dict[str, ClusterTopic]:
         """Refreshes brokers and topics: from the controller if it is known and answers, then
@@ -491,6 +524,26 @@ class Cluster(Closing):
             return question(self._connection(asked))
 
         return self.again(ask)
+
+    def ask_through(self, broker: Connection, question: Callable[[Connection], T]) -> T:
+        """Asks a broker for what it asks the controller itself. A client in haste waits for that no
+        longer than for a new connection, and raises `RefusedError` with REQUEST_TIMED_OUT.
+        """
+        limit_s, wait_up_to = self.settings.setup_timeout_s, getattr(broker, "wait_up_to", None)
+        if limit_s is None or wait_up_to is None:
+            return question(broker)
+        wait_up_to(limit_s)
+        try:
+            answer = question(broker)
+        except UnreachableError as error:
+            self.leave(lambda known: [one for one, at in known.items() if at is broker])
+            if not isinstance(error.__cause__, TimeoutError):
+                raise
+            said = f"the controller has not answered {broker.address} within {limit_s:g} s"
+            code = ErrorCode.REQUEST_TIMED_OUT
+            raise RefusedError("the controller", ApiError(code, said)) from error
+        wait_up_to(self.settings.request_timeout_s)
+        return answer
 
     def ask_leader(self, topic: str, partition: int, question: Callable[[Connection], T]) -> T:
         """Sends a request to a partition's leader.

@@ -17,6 +17,7 @@ from ottla.client.administration.cluster_status import (
 from ottla.client.administration.log_directories import LogDirectoryDescription
 from ottla.client.administration.quorum_complaints import complaints_of_quorum
 from ottla.client.administration.quorum_status import QuorumStatus
+from ottla.console.contents import counted
 from ottla.console.pages import Ask, Fields, Page
 from ottla.console.views.view import View
 from ottla.metadata.image import METADATA_VERSION
@@ -61,6 +62,12 @@ def cluster(ask: Ask) -> Page:
         "quorum": None if status.quorum is None else _quorum_fields(status.quorum),
         "features": features,
     }
+    data["problems"] = [
+        f"Broker {one['id']} does not answer at {one['address']}; it leads "
+        f"{counted(one['leader_count'], 'partition')} until the controller misses it."
+        for one in data["brokers"]
+        if one["is_silent"]
+    ]
     return Page(
         template="cluster.html",
         title="Cluster",
