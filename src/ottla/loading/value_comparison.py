@@ -112,7 +112,6 @@ def _without_fields_of_others(
 ) -> "pa.Table":
     """The rows without fields that another program has added, also as columns of a flat table."""
     import pyarrow as pa
-    import pyarrow.compute as pc
     import pyarrow.types as types
 
     for name, column in decoded.items():
@@ -126,7 +125,9 @@ def _without_fields_of_others(
         known = {one.name for one in layout.columns.field(name).type}
         values = stored.column(index).combine_chunks()
         left = [one for one in kind if one.name in known]
-        parts = [pc.struct_field(values, [kind.get_field_index(one.name)]) for one in left]
+        parts = [
+            part for part, one in zip(values.flatten(), kind, strict=True) if one.name in known
+        ]
         kept = pa.StructArray.from_arrays(parts, fields=left, mask=values.is_null())
         is_flat_value = layout.is_flat and name == VALUE
         stored = stored.set_column(index, name, as_read(kept) if is_flat_value else kept)

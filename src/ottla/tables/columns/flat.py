@@ -76,10 +76,9 @@ def flat_schema(rows: "pa.Schema") -> "pa.Schema":
 def flat_rows(rows: "pa.RecordBatch") -> "pa.RecordBatch":
     """Rows as the files of a flat table have them."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    values = rows.column("value")
-    fields = [pc.struct_field(values, [number]) for number in range(values.type.num_fields)]
+    # `compute.struct_field` takes a millisecond for each of two thousand fields.
+    fields = rows.column("value").flatten()
     own = [rows.column(one.name) for one in rows.schema if one.name != "value"]
     return pa.RecordBatch.from_arrays([*fields, *own], schema=flat_schema(rows.schema))
 
@@ -148,10 +147,8 @@ def _value_of(rows: "pa.RecordBatch", kind: Any) -> Any:
 def as_read(values: Any) -> Any:
     """Values as a flat file gives them back: null if all of their fields are."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
-    fields = [pc.struct_field(values, [number]) for number in range(values.type.num_fields)]
-    return _as_read(pa.StructArray.from_arrays(fields, fields=list(values.type)))
+    return _as_read(pa.StructArray.from_arrays(values.flatten(), fields=list(values.type)))
 
 
 def _as_read(values: Any) -> Any:

@@ -82,12 +82,8 @@ class DebeziumDecoder:
         op, after = self._fields(decoded.rows)
         if self._is_rescuing:
             rescued = _of_rows(pc.struct_field(decoded.rows, RESCUED_COLUMN))
-            columns = [
-                *(pc.struct_field(after, [number]) for number in range(len(after.type))),
-                rescued,
-            ]
             after = pa.StructArray.from_arrays(
-                columns, fields=list(self._type), mask=pc.is_null(after)
+                [*after.flatten(), rescued], fields=list(self._type), mask=pc.is_null(after)
             )
         is_row = pc.and_(
             pc.fill_null(pc.is_in(op, pa.array(_WITH_ROW, op.type)), False), pc.is_valid(after)

@@ -50,9 +50,10 @@ class ProjectedDecoder:
 
         found = self._inner.decode(values, headers)
         faults = dict(found.faults)
+        fields = dict(zip((one.name for one in found.rows.type), found.rows.flatten(), strict=True))
         columns = []
         for one in self._columns:
-            column, wrong = _cast(_field(found.rows, one.path), one)
+            column, wrong = _cast(_field(fields[one.path[0]], one.path[1:]), one)
             columns.append(column)
             for index, fault in wrong.items():
                 faults.setdefault(index, fault)
