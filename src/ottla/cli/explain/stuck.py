@@ -118,13 +118,16 @@ def _show(
 def _show_replicas(replicas: "list[StuckReplica]", target: str, output: Output) -> None:
     from ottla.cli.explain.stuck_replicas import replica_fields, replica_lines
 
-    for one in replicas:
-        line, *ways = replica_lines(one, target)
-        if output.as_json:
+    if output.as_json:
+        for one in replicas:
             print_json(replica_fields(one, target))
-            continue
-        for each in (line, *(() if output.is_quiet else ways)):
-            click.echo(each)
+        return
+    if output.is_quiet:
+        for one in replicas:
+            click.echo(replica_lines([one], target)[0][0])
+        return
+    for lines in replica_lines(replicas, target):
+        click.echo("\n".join(lines))
 
 
 def _partition_fields(held: "PartitionHeld") -> dict[str, object]:

@@ -2,7 +2,8 @@
 fix it.
 """
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.base.texts import size_text
 from ottla.base.times import second_text
@@ -10,6 +11,10 @@ from ottla.cli.terminal import counted
 
 if TYPE_CHECKING:
     from ottla.client.administration.stuck_replicas import StuckReplica
+
+
+NAMED: Final = 3
+"""How many of the partitions with the same trouble are named."""
 
 
 def replica_fields(one: "StuckReplica", target: str) -> dict[str, Any]:
@@ -32,17 +37,32 @@ def replica_fields(one: "StuckReplica", target: str) -> dict[str, Any]:
     }
 
 
-def replica_lines(one: "StuckReplica", target: str) -> list[str]:
+def replica_lines(replicas: "Iterable[StuckReplica]", target: str) -> list[list[str]]:
+    """What is wrong, and the ways out of it. What is the same of several partitions, as where a
+    broker does not answer, is said once, with their number and the first names.
+    """
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for one in replicas:
+        said = (_wrong_text(one), *(f"  - {line}" for line in ways_out(one, target)))
+        alike.setdefault(said, []).append(f"{one.place.topic}-{one.place.partition}")
+    return [[f"{_names_text(names)}: {what}", *ways] for (what, *ways), names in alike.items()]
+
+
+def _names_text(names: list[str]) -> str:
+    if len(names) == 1:
+        return names[0]
+    more = ", ..." if len(names) > NAMED else ""
+    return f"{counted(len(names), 'partition')} ({', '.join(names[:NAMED])}{more})"
+
+
+def _wrong_text(one: "StuckReplica") -> str:
     from ottla.client.administration.stuck_replicas import Why
 
     role = "is being added, and is not in sync" if one.is_adding else "is not in sync"
     what = f"the replica of broker {one.broker} {role}: "
     if one.why is Why.SILENT_LEADER:
         what = ""
-    return [
-        f"{one.place.topic}-{one.place.partition}: {what}{why_text(one)}",
-        *(f"  - {line}" for line in ways_out(one, target)),
-    ]
+    return f"{what}{why_text(one)}"
 
 
 def why_text(one: "StuckReplica") -> str:

@@ -1,5 +1,7 @@
 """Why a replica is not in sync, judged on what brokers say, and in words."""
 
+from dataclasses import replace
+
 import pytest
 
 from ottla.base.partitions import TopicPartition
@@ -64,7 +66,7 @@ def judged(
 def test_each_reason_has_a_sentence_and_a_way_out(facts: dict, why: Why, sentence: str) -> None:
     found = judged(**facts)
     assert found.why is why
-    first, *ways = replica_lines(found, "host:9092")
+    ((first, *ways),) = replica_lines([found], "host:9092")
     assert first.startswith("orders-0: the replica of broker 3 is not in sync: ")
     assert sentence in first
     assert ways
@@ -73,13 +75,26 @@ def test_each_reason_has_a_sentence_and_a_way_out(facts: dict, why: Why, sentenc
 def test_a_leader_that_does_not_answer_is_named_before_its_session_has_ended() -> None:
     found = judged(leader=3, ends={1: 100})
     assert found.why is Why.SILENT_LEADER
-    first, *ways = replica_lines(found, "host:9092")
+    ((first, *ways),) = replica_lines([found], "host:9092")
     assert first == "orders-0: its leader, broker 3, does not answer; in sync: 1, 2"
     assert ways[0].startswith("  - start broker 3")
 
 
+def test_what_is_the_same_of_many_partitions_is_said_once() -> None:
+    found = judged(leader=3, ends={1: 100})
+    many = [replace(found, place=TopicPartition("orders", index)) for index in range(500)]
+    ((first, *ways),) = replica_lines(many, "host:9092")
+    assert first == (
+        "500 partitions (orders-0, orders-1, orders-2, ...): its leader, broker 3, does not "
+        "answer; in sync: 1, 2"
+    )
+    assert len(ways) == 2
+    other = replace(found, place=TopicPartition("orders", 500), in_sync=(1,))
+    assert len(replica_lines([*many, other], "host:9092")) == 2
+
+
 def test_a_replica_that_a_move_adds_is_named_so() -> None:
-    (first, *_) = replica_lines(judged(adding=(3,)), "host:9092")
+    ((first, *_),) = replica_lines([judged(adding=(3,))], "host:9092")
     assert "broker 3 is being added, and is not in sync" in first
 
 
