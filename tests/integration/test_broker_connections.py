@@ -1,6 +1,8 @@
 """A broker that cannot connect to another of its cluster says why, once."""
 
 import logging
+import socket
+from contextlib import closing
 from pathlib import Path
 from queue import SimpleQueue
 from typing import NoReturn
@@ -79,6 +81,19 @@ def test_a_certificate_that_is_not_trusted_is_said(
     ):
         connect(endpoint_of(other, "SSL"), "1")
     assert "certificate verify failed" in caplog.text
+
+
+def test_a_connection_may_be_given_up_before_a_response_would_be() -> None:
+    config = config_of("PLAINTEXT", {})
+    (listener,) = client_listeners(config)
+    connect = BrokerConnections(lambda: config, listener, 3600.0, setup_timeout_s=0.02)
+    with closing(socket.create_server(("127.0.0.1", 0))) as still:
+        host, port = still.getsockname()
+        endpoint = Endpoint(
+            listener="PLAINTEXT", host=host, port=port, security_protocol="PLAINTEXT"
+        )
+        with pytest.raises(UserError, match="timed out"):
+            connect(endpoint, "1")
 
 
 def test_the_controller_reaches_brokers_over_the_listener_for_it() -> None:

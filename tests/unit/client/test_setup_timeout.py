@@ -11,7 +11,11 @@ from ottla.client.connecting.cluster import ClientSettings, Cluster, SocketTrans
 from ottla.client.connecting.connection import Connection
 from ottla.client.connecting.socket_connection import SocketConnection
 from ottla.client.refusals import RefusedError
+from tests.support.patience import PATIENCE_S
 from tests.support.scripted_broker import ScriptedBroker
+
+HASTE_S = 1.0
+"""In which a broker that is up answers, also on a busy machine."""
 
 
 def test_a_new_connection_is_given_up_before_a_response_would_be() -> None:
@@ -23,8 +27,9 @@ def test_a_new_connection_is_given_up_before_a_response_would_be() -> None:
         transport.connect(server.getsockname())
 
 
+@pytest.mark.slow
 def test_who_stands_still_is_asked_once_by_a_client_in_haste() -> None:
-    settings = ClientSettings(request_timeout_s=3600, setup_timeout_s=0.02)
+    settings = ClientSettings(request_timeout_s=3600, setup_timeout_s=HASTE_S)
     with (
         closing(socket.create_server(("127.0.0.1", 0))) as still,
         closing(ScriptedBroker(lambda offset: None)) as other,
@@ -38,8 +43,9 @@ def test_who_stands_still_is_asked_once_by_a_client_in_haste() -> None:
             still.accept()
 
 
+@pytest.mark.slow
 def test_a_kept_connection_to_who_stands_still_is_given_up() -> None:
-    settings = ClientSettings(request_timeout_s=3600, setup_timeout_s=0.02)
+    settings = ClientSettings(request_timeout_s=3600, setup_timeout_s=HASTE_S)
     transport = SocketTransport(settings)
     with closing(ScriptedBroker(lambda offset: None)) as broker:
         address = ("127.0.0.1", broker.port)
@@ -70,7 +76,7 @@ def test_those_who_stand_still_are_looked_at_together() -> None:
 
 
 def test_a_client_in_haste_does_not_wait_for_the_controller_whom_a_broker_asks() -> None:
-    settings = ClientSettings(request_timeout_s=3600, setup_timeout_s=0.5)
+    settings = ClientSettings(request_timeout_s=3600, setup_timeout_s=PATIENCE_S)
     with closing(ScriptedBroker(lambda offset: None)) as broker:
         at = [("127.0.0.1", broker.port)]
         with Cluster(at, settings, sleep=lambda _: None, topics=()) as cluster:

@@ -48,14 +48,17 @@ class BrokerConnections:
         listener: Listener,
         timeout_s: float,
         *,
+        setup_timeout_s: float | None = None,
         keeps_memory: bool = True,
     ) -> None:
-        """With `keeps_memory` what is large in a response is valid until the next one. Raises
+        """A connection is given up after `setup_timeout_s`, and a response after `timeout_s`. With
+        `keeps_memory` what is large in a response is valid until the next one. Raises
         `SettingError`.
         """
         self._config = config
         self._listener = listener
         self._timeout_s = timeout_s
+        self._setup_timeout_s = timeout_s if setup_timeout_s is None else setup_timeout_s
         self._keeps_memory = keeps_memory
         self._refusals: dict[Endpoint, str] = {}
         broker_security(config(), listener)
@@ -66,7 +69,7 @@ class BrokerConnections:
             connection = SocketConnection(
                 endpoint.host,
                 endpoint.port,
-                timeout_s=self._timeout_s,
+                timeout_s=self._setup_timeout_s,
                 client_id=client_id,
                 security=broker_security(self._config(), self._listener),
                 keeps_memory=self._keeps_memory,
@@ -75,6 +78,7 @@ class BrokerConnections:
             if isinstance(error, AuthenticationError) or _is_of_tls(error):
                 self._complain(endpoint, refusal_text(error, self._listener))
             raise
+        connection.wait_up_to(self._timeout_s)
         self._refusals.pop(endpoint, None)
         return connection
 

@@ -99,11 +99,14 @@ class Quorate:
         own = inter_broker_listener(config, clients) if clients else control
         timeout_s = self._config.replica_socket_timeout_ms / 1000
 
-        def to_controllers(limit_ms: float, *, keeps_memory: bool = True) -> BrokerConnections:
+        def to_controllers(
+            limit_ms: float, *, setup_ms: float | None = None, keeps_memory: bool = True
+        ) -> BrokerConnections:
             return BrokerConnections(
                 lambda: _of_controllers(broker.settings.config),
                 control,
                 limit_ms / 1000,
+                setup_timeout_s=None if setup_ms is None else setup_ms / 1000,
                 keeps_memory=keeps_memory,
             )
 
@@ -116,7 +119,12 @@ class Quorate:
             quick_connect=to_controllers(self._config.broker_session_timeout_ms / 2),
             # The machine asks again after this time, and a connection must not take longer.
             quorum_connect=to_controllers(self._config.controller_quorum_request_timeout_ms),
-            forward_connect=to_controllers(timeout_s * 1000, keeps_memory=False),
+            # A controller that stands still is not waited for: another is elected meanwhile.
+            forward_connect=to_controllers(
+                timeout_s * 1000,
+                setup_ms=self._config.controller_quorum_request_timeout_ms,
+                keeps_memory=False,
+            ),
             control_listener=control.name,
             endpoints=tuple(
                 advertised_endpoint(*one) for one in pairs if one[0].name not in controllers
