@@ -230,9 +230,11 @@ def test_a_throttled_move_is_slow_until_more_is_allowed_on_a_zookeeper_that_runs
                 "reassign", "DIR", "t", "--to", str(old), "--yes", "--throttle", "1Gi"
             )
             assert back.endswith("moved 1 partition\n")
-            for name in ROLES:
-                settings = admin.topic_overrides(["t"])["t"]
-                assert f"{name}.replication.throttled.replicas" not in settings
+            # Brokers hear of settings over ZooKeeper one after the other.
+            throttles = {f"{one}.replication.throttled.replicas" for one in ROLES}
+            cluster.wait_until(
+                lambda: throttles.isdisjoint(admin.topic_overrides(["t"])["t"]),
+            )
         cluster.run("down", "--data", "DIR")
         other = cluster.run(
             "up", "--data", "DIR", "--zookeeper", "127.0.0.1:1/other", may_fail=True

@@ -21,6 +21,7 @@ from ottla.tables.entries import FileRole
 from ottla.tables.layout import LayoutOptions
 from ottla.tables.table import Table
 from ottla.tables.values.decoder import Decoding, ValueFormat
+from ottla.tables.values.record_decoder import decoded_types
 from ottla.tables.writing.record_writer import OnError
 from tests.support.following import HOUR_MS, INFERRED, START_MS, append_values
 from tests.support.local_loads import load
@@ -265,6 +266,7 @@ def test_a_table_with_a_column_that_its_schema_no_longer_gives_is_refused_as_it_
     with monkeypatch.context() as patch:
         patch.setitem(avro_schemas._LOGICAL_OF, "date", ("int", "long"))
         load_into(tmp_path, avro)
+    decoded_types.cache_clear()
     before = Table(str(tmp_path / "table")).current_files()
     append_values(tmp_path / "log", [b"\4"])
     with pytest.raises(UserError, match=r"column value\.day is date32.* and would be int64"):
