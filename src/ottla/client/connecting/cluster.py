@@ -108,6 +108,10 @@ class ClientSettings:
             left -= pause_s
             pause_s = min(2 * pause_s, self.last_pause_s)
 
+    def is_still(self, error: UnreachableError) -> bool:
+        """Whether a client in haste has just waited for the broker, which would not answer soon."""
+        return self.setup_timeout_s is not None and isinstance(error.__cause__, TimeoutError)
+
 
 DEFAULT_SETTINGS = ClientSettings()
 
@@ -191,7 +195,7 @@ class SocketTransport:
             self.connect(address).close()
 
     def _note(self, address: str, error: UnreachableError) -> None:
-        if self.settings.setup_timeout_s is not None and isinstance(error.__cause__, TimeoutError):
+        if self.settings.is_still(error):
             self.still[address] = time.monotonic() + STILL_FOR_S, str(error)
 
     def _connect(self, address: Address) -> Connection:
@@ -537,7 +541,7 @@ class Cluster(Closing):
             answer = question(broker)
         except UnreachableError as error:
             self.leave(lambda known: [one for one, at in known.items() if at is broker])
-            if not isinstance(error.__cause__, TimeoutError):
+            if not self.settings.is_still(error):
                 raise
             said = f"the controller has not answered {broker.address} within {limit_s:g} s"
             code = ErrorCode.REQUEST_TIMED_OUT
@@ -579,7 +583,7 @@ class Cluster(Closing):
             except UnreachableError as error:
                 self.disconnect()
                 is_stale = True
-                if self._failed in self._waited_for or self._is_still(error):
+                if self._failed in self._waited_for or self.settings.is_still(error):
                     break
             if self._clock() >= until:
                 break
@@ -591,12 +595,6 @@ class Cluster(Closing):
             if self.settings.waits_once and self._failed != NO_NODE:
                 self._waited_for.add(self._failed)
             raise
-
-    def _is_still(self, error: UnreachableError) -> bool:
-        """Whether a client in haste has just waited for the broker, which would not answer soon."""
-        return self.settings.setup_timeout_s is not None and isinstance(
-            error.__cause__, TimeoutError
-        )
 
     def _coordinator(self, kind: CoordinatorKind, key: str) -> Connection:
         node_id = self._coordinators.get((kind, key))

@@ -87,8 +87,8 @@ def has_only_idled(
     """
     from ottla.metadata.log_files import is_idle
 
-    *rolled, (name, start) = before or ((), ("", 0))
-    *same, (last, end) = after or ((), ("", 0))
+    *rolled, (name, start) = before or (("", 0),)
+    *same, (last, end) = after or (("", 0),)
     if rolled != same or name != last or end <= start or not SEGMENT_NAME.fullmatch(name):
         return False
     file = file_system.open(join(metadata_folder(directory), name))
