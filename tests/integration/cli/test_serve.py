@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, ClusterMetadata, NewTopic
 
 from tests.integration.cli.support import ENVIRONMENT, run_ottla, serving
 from tests.support.limits import few_open_files
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import PATIENCE_S, wait_until
 from tests.support.ports import free_port
 
 pytestmark = pytest.mark.slow
@@ -107,7 +107,14 @@ def test_a_server_properties_of_kafkas_is_taken_as_it_is(tmp_path: Path) -> None
     file = tmp_path / "server.properties"
     file.write_text(SERVER_PROPERTIES.format(directory=tmp_path, port=1, controller=free_port()))
     with serving(None, "--config", str(file), "-o", "num.partitions=2") as (address, _):
-        metadata = AdminClient({"bootstrap.servers": address}).list_topics("t", timeout=PATIENCE_S)
+        admin = AdminClient({"bootstrap.servers": address})
+
+        def topic_is_made() -> ClusterMetadata | None:
+            """The first answer may be that its leader is not available, as from Kafka."""
+            metadata = admin.list_topics("t", timeout=PATIENCE_S)
+            return metadata if metadata.topics["t"].error is None else None
+
+        metadata = wait_until(topic_is_made)
         (broker,) = metadata.brokers.values()
         assert (broker.id, broker.host, broker.port) == (4, "127.0.0.1", 1)
         assert len(metadata.topics["t"].partitions) == 2
