@@ -27,6 +27,7 @@ from ottla.base.errors import UserError
 from ottla.loading.job import LoadOptions, LoadRoute
 from ottla.loading.load import load, load_job
 from ottla.loading.local_engine import LocalEngine
+from ottla.tables.columns.partitions import parse_partitioning
 from ottla.tables.columns.statistics import (
     LeafStatistics,
     file_statistics,
@@ -310,3 +311,31 @@ def test_other_readers_find_rows_by_values_that_json_has_no_short_form_for(tmp_p
     polars = pytest.importorskip("polars")
     found = polars.scan_delta(table).filter(polars.col("d") == Decimal("12.34"))
     assert found.collect()["_offset"].to_list() == [0]
+
+
+@pytest.mark.slow
+def test_other_readers_find_rows_by_texts_beyond_the_planes_that_they_read_escaped(
+    tmp_path: Path,
+) -> None:
+    """arrow-rs joins the halves of an escaped character beyond U+1FFFF wrongly."""
+    decoding = Decoding(format=ValueFormat.JSON, schema="name string, town string")
+    by = parse_partitioning("town")
+    layout = LayoutOptions(decoding=decoding, is_flat=True, partitioning=by)
+    table = str(tmp_path / "table")
+    names = ["\U00020bb7", "\U0001f600" * 40, "\U0010ffff" + "a" * 40]
+    place = LoadRoute(str(tmp_path / "log"), "orders", table)
+    for name in names:
+        with ottla.open(tmp_path / "log") as log:
+            log.create_topic("orders", exist_ok=True)
+            log.append("orders", json.dumps({"name": name, "town": name[:3]}).encode())
+        load(load_job(place, LocalEngine(), options=LoadOptions(layout=layout)))
+    theirs = deltalake.DeltaTable(table).to_pyarrow_dataset()
+    polars = pytest.importorskip("polars")
+    for rows in (ottla.table.dataset(table), theirs):
+        for name in names:
+            assert rows.to_table(filter=pc.field("name") == name).num_rows == 1
+            assert rows.to_table(filter=pc.field("town_part") == name[:3]).num_rows == 1
+    for number, name in enumerate(names):
+        for column, wanted in (("name", name), ("town_part", name[:3])):
+            found = polars.scan_delta(table).filter(polars.col(column) == wanted)
+            assert found.collect()["_offset"].to_list() == [number]

@@ -44,6 +44,7 @@ from ottla.tables.formats.delta_entries import (
     parsed_statistics,
     statistics_of,
     transactions_of,
+    written_actions,
 )
 from ottla.tables.formats.delta_rules import check_rules, refused_by_library
 from ottla.tables.formats.delta_tail import DeltaTail, is_plain, is_plain_path
@@ -455,8 +456,7 @@ class DeltaLog:
 
     def _write_entry(self, version: int, change: Change) -> None:
         """Writes an entry with change data, which the library does not."""
-        content = "".join(json.dumps(one) + "\n" for one in entry_of(change)).encode()
-        is_new = self._store.put_new(entry_path(version), content)
+        is_new = self._store.put_new(entry_path(version), written_actions(entry_of(change)))
         # A store whose answer was lost may refuse the second attempt because of the first.
         if not is_new and not self._is_made(version, change):
             raise commit_taken(self._store.address, change)

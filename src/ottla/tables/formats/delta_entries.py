@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
@@ -43,6 +43,20 @@ def parsed_actions(content: bytes) -> Iterator[dict[str, Any]]:
         yield action
 
 
+def written_actions(actions: Iterable[Mapping[str, Any]]) -> bytes:
+    """An entry of a log, as `parsed_actions` reads it."""
+    return "".join(written(one) + "\n" for one in actions).encode()
+
+
+def written(value: Any) -> str:
+    r"""Something in a log as JSON, with its texts as they are.
+
+    `deltalake` and polars read `\ud842\udfb7` as another character: arrow-rs joins the two halves
+    of those beyond U+1FFFF wrongly, and files would be skipped that have the value.
+    """
+    return json.dumps(value, ensure_ascii=False)
+
+
 def transactions_of(change: Change) -> dict[str, int]:
     """The versions that a commit sets, by application id."""
     versions = {COMMITS: change.commit_id, **change.next_offsets}
@@ -71,7 +85,7 @@ def entry_of(change: Change, columns: int | None = None) -> list[dict[str, Any]]
     is_append = not change.removed and not change.change_data
     mode = {
         "mode": "Append",
-        "partitionBy": json.dumps(list(change.partition_columns)),
+        "partitionBy": written(list(change.partition_columns)),
     }
     known = {} if columns is None else {"columns": columns}
     info = {
@@ -131,7 +145,7 @@ def statistics_of(parts: Sequence[DataFile]) -> str:
     known = column_statistics(parts)
     bounds = {path: _json_bounds(*one.bounds) for path, one in known.items() if one.bounds}
     there = {path: one for path, one in bounds.items() if one is not None}
-    return json.dumps(
+    return written(
         {
             "numRecords": sum(one.row_count for one in parts),
             "minValues": nested({path: lowest for path, (lowest, _) in there.items()}),

@@ -7,7 +7,6 @@ Everything else is left to the library: other actions than those of rows (`advan
 features that a writer would have to know (`is_plain`), object stores.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from ottla.tables.formats.delta_entries import (
     WIDENING,
     entry_path,
     parsed_actions,
+    written_actions,
 )
 from ottla.tables.stores.local_store import LocalStore
 
@@ -90,8 +90,7 @@ class DeltaTail:
 
     def append(self, actions: Sequence[Mapping[str, Any]]) -> bool:
         """Writes the next entry durably; `False` if another writer was first."""
-        content = "".join(json.dumps(one) + "\n" for one in actions).encode()
-        return self._store.put_new(entry_path(self.version + 1), content)
+        return self._store.put_new(entry_path(self.version + 1), written_actions(actions))
 
 
 def is_plain(table: "DeltaTable") -> bool:
