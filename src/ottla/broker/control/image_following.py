@@ -204,14 +204,22 @@ class ImageFollower:
         partition = known.partitions.get(index)
         return partition is not None and self._broker.node_id in partition.replicas
 
+    def _belongs_here(self, place: TopicPartition) -> bool:
+        partition = self._image.partition(place)
+        return partition is not None and self._broker.node_id in partition.replicas
+
     def _put_strays_aside(self) -> None:
         """Keeps logs that are not this broker's: while it was down they were deleted or moved away,
         or a person has copied them here. Kafka: `LogManager.isStrayReplica`.
         """
         for topic in in_turns(list(self._broker.topics)):
-            for index in in_turns(list(topic.partitions)):
-                if not self._is_placed(topic, index):
-                    self._replicas.set_aside(TopicPartition(topic.name, index))
+            for index in in_turns(topic.known_indexes):
+                place = TopicPartition(topic.name, index)
+                is_lost = index not in topic.partitions
+                # What is lost is missed under its name: its topic's id may be lost with it.
+                is_wanted = self._belongs_here(place) if is_lost else self._is_placed(topic, index)
+                if not is_wanted:
+                    self._replicas.set_aside(place)
         self._replicas.save_stopped()
 
     def _gone(self, changes: ImageChanges) -> Mapping[TopicPartition, StopOrder]:
@@ -220,11 +228,11 @@ class ImageFollower:
         for name, topic_id in in_turns(changes.removed_topics.items()):
             topic = self._broker.topics.find(name)
             if topic is not None and topic.topic_id == topic_id:
-                for index in in_turns(list(topic.partitions)):
+                for index in in_turns(topic.known_indexes):
                     gone[TopicPartition(name, index)] = STOPPED
         for place in in_turns(changes.partitions):
             topic = self._broker.topics.find(place.topic)
-            is_here = topic is not None and place.partition in topic.partitions
+            is_here = topic is not None and place.partition in topic.known_indexes
             if is_here and topic is not None and not self._is_placed(topic, place.partition):
                 gone[place] = STOPPED
         return gone

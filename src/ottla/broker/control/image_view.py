@@ -112,7 +112,8 @@ class ImageView:
         known = image.topics.get(topic)
         are_all_here = known is None or len(partitions) == len(known.partitions)
         lost = self._broker.replicas.lost
-        if are_all_here and self._broker.directories.is_complete and not lost:
+        directories = self._broker.directories
+        if are_all_here and directories.is_complete and not (lost or directories.refuse_some):
             return views
         served = {index: one for index, one in partitions.items() if (topic, index) not in lost}
         return (one if self._is_served(one, served) else self._without(one) for one in views)

@@ -218,7 +218,9 @@ class Moves:
             return 0.0
         try:
             is_over, wait_ms = self._step(move, at)
-        except StorageError:
+        except StorageError as error:
+            if move.is_possible:
+                self._give_up(move, error)  # only the copy's own directory is gone
             return 0.0  # logged where the directory went offline; the next start continues
         except Exception as error:  # a move that cannot go on must not end the others
             self._give_up(move, error)
@@ -278,6 +280,7 @@ class Moves:
         # The copy's start offset and recovery point must be durable before the copy has its final
         # name.
         target.checkpoints.write()
+        move.copy.check()
         path = left.delete_log(*key, bytes.fromhex(name.unique_id))
         partition.log, partition.directory = future, target
         try:

@@ -3,6 +3,7 @@
 So no caller asks which of the two it talks to. `assemble` chooses.
 """
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ottla.base.errors import ApiError, StorageError
@@ -33,13 +34,14 @@ class OnlyReplicas:
 
     def __init__(self, known: HasImage) -> None:
         self.topics = ImageTopics(known)
-        self.lost: dict[TopicPartition, str] = {}
-        """The partitions whose folder is gone. A damaged log is served: nobody else could."""
+        self.lost: Mapping[TopicPartition, str] = {}
+        """None: a damaged log is served, since nobody else could, and one that is gone has failed
+        by itself.
+        """
         self._known = known
 
     def gone(self, place: TopicPartition, failure: StorageError) -> None:
-        """The folder of a log is gone."""
-        self.lost[place] = str(failure)
+        """The folder of a log is gone: there is nobody to tell."""
 
     def leader_of(self, partition: TopicPartition) -> tuple[int, int]:
         """Returns the leader and its epoch; -1 for none."""

@@ -198,7 +198,10 @@ class Hosting:
         """
         topic = self._topics.find(key.topic)
         partition = None if topic is None else topic.partitions.get(key.partition)
-        if topic is None or partition is None:
+        if topic is None:
+            return
+        if partition is None:
+            self._stop_lost(topic, key)
             return
         with storage_failures_answered():
             directory = partition.directory
@@ -213,6 +216,16 @@ class Hosting:
                 self._logs.delete(directory, [key], is_synced=False)
             self._stopped[key] = None
             self._renamed[directory] = None
+
+    def _stop_lost(self, topic: Topic, key: TopicPartition) -> None:
+        """Forgets a partition that was lost before the start, so that one of its name may come."""
+        if topic.offline_indexes.pop(key.partition, None) is None:
+            return
+        if not topic.known_indexes:
+            self._forget(topic)
+        with storage_failures_answered():
+            self._logs.let_go([key])
+        self._stopped[key] = None
 
     def sync(self) -> None:
         """Makes the names of stopped partitions durable; in a turn others have theirs meanwhile.

@@ -38,7 +38,7 @@ class PartitionLogs:
     def __init__(self, directories: LogDirectories, removals: Removals) -> None:
         self._directories = directories
         self._removals = removals
-        self.refused: Mapping[TopicPartition, str] = {}
+        self.refused: dict[TopicPartition, str] = {}
         self._unnamed: dict[str, LogDirectory] = {}
         """Directories with new logs that their checkpoint does not name yet."""
 
@@ -147,6 +147,14 @@ class PartitionLogs:
     def delete_copy(self, directory: LogDirectory, key: TopicPartition) -> None:
         """Deletes a partition's copy, which a move would have put in its place."""
         self._removals.add(directory, directory.delete_future(*key))
+
+    def let_go(self, keys: Iterable[TopicPartition]) -> None:
+        """Has partitions that were lost be made again, since their topic is deleted; a misplaced
+        directory is still in the way.
+        """
+        for key in keys:
+            if not any(one.has_folder(*key) for one in self._directories.online):
+                self.refused.pop(key, None)
 
     def forget(self, name: str, indexes: Iterable[int]) -> None:
         """Removes partitions from the checkpoints: an earlier log of the name may be there."""

@@ -58,7 +58,7 @@ class TopicStore:
 
     def load(self, opened: OpenedDirectories) -> None:
         """Creates the topics from the disks, and completes what a crash interrupted."""
-        self.logs.refused = opened.refused
+        self.logs.refused = {**opened.refused}
         for image in topics_on_disk(opened):
             config = self.configs.stored(image.name, image.configs)
             self.configs.put(image.name, config)
@@ -172,6 +172,7 @@ class TopicStore:
             self.topics.remove(topic)
             self.configs.remove(topic.name)
             self.logs.forget(topic.name, offline_indexes)
+            self.logs.let_go(TopicPartition(topic.name, one) for one in offline_indexes)
         names = {topic.name for topic in topics}
         for directory in self.directories.online:
             self.logs.delete_all(names, directory)

@@ -47,6 +47,11 @@ class LogDirectories(Sequence[LogDirectory]):
         """Whether no directory is offline, so that the content of all directories is known."""
         return len(self.online) == len(self._directories)
 
+    @property
+    def refuse_some(self) -> bool:
+        """Whether some partition is not served though its directory is online."""
+        return any(one.refused for one in self._directories)
+
     def is_cordoned(self, directory: LogDirectory) -> bool:
         return self._is_cordoned(directory.path)
 

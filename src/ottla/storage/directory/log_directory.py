@@ -61,6 +61,7 @@ from ottla.storage.log.partition_log import PartitionLog
 logger = logging.getLogger(__name__)
 
 GONE: Final = "the directory of the partition is gone"
+COPY_GONE: Final = "the directory of the copy is gone"
 GONE_LINE: Final = (
     "{folder} is gone, and {place} refused until a restart; the rest of {path} is served: stop the "
     "broker, put the directory back, or run `ottla log give-up {path} {place}`, and start it again"
@@ -215,6 +216,11 @@ class LogDirectory:
     def log_path(self, topic: str, partition: int) -> str:
         return join(self.path, partition_directory_name(topic, partition))
 
+    def has_folder(self, topic: str, partition: int) -> bool:
+        """Whether a partition's directory is there, of whatever topic."""
+        with self.health.guarding():
+            return self._file_system.status(self.log_path(topic, partition)) is not None
+
     def lend_claim(self) -> int | None:
         """A descriptor of the lock for a worker process; the lock is held until that ends too."""
         return None if self._lock is None else self._lock.lend()
@@ -325,8 +331,8 @@ class LogDirectory:
             log = self.logs[key]
             path = join(self.path, name_of(key))
             self._forget_end(log)
-            self._file_system.rename(log.directory, path)
-            log.maintenance.renamed(path)
+            if self._rename_away(log, path):
+                log.maintenance.renamed(path)
             del self.logs[key]
             paths.append(path)
         if is_synced:
@@ -341,13 +347,37 @@ class LogDirectory:
         log = self.futures.pop(key)
         self._forget_end(log)
         log.maintenance.abandon()
-        name = delete_directory_name(*key, self._options.new_id())
-        path = self._loader.rename(log.directory, name)
+        path = join(self.path, delete_directory_name(*key, self._options.new_id()))
+        self._rename_away(log, path)
+        self._file_system.sync_directory(self.path)
         self._forget([key])
         return path
 
+    def _rename_away(self, log: PartitionLog, path: str) -> bool:
+        """Renames a log's folder; returns whether it was there. If another program has removed it,
+        nothing is left to do, and no file is opened by the old name any more.
+        """
+        try:
+            self._file_system.rename(log.directory, path)
+        except FileNotFoundError:
+            if not self._is_only_missing(log.directory):
+                raise
+            log.health = DirectoryHealth(log.directory)
+            log.health.failure = StorageError(log.directory, GONE)
+            return False
+        return True
+
+    def _is_only_missing(self, path: str) -> bool:
+        """Whether a path here is missing, and the directory itself is not: without the lock's file
+        nothing is there, as on a disk that is not mounted any more.
+        """
+        kept = (self._file_system.status(one) for one in (path, join(self.path, LOCK)))
+        return [one is not None for one in kept] == [False, True]
+
     def _forget(self, keys: Sequence[TopicPartition]) -> None:
         self.checkpoints.deleted(keys)
+        for key in self.refused.keys() & keys - self.logs.keys():
+            del self.refused[key]
         gone = {topic for topic, _ in keys}
         for topic, _ in self.logs:  # thousands; one of the first is mostly of the same topic
             gone.discard(topic)
@@ -375,16 +405,22 @@ class LogDirectory:
     def remove_deleted(self, path: str, max_count: int) -> int:
         """Removes up to `max_count` files of a directory that `delete_log` renamed.
 
-        Returns how many; if there are fewer, removes the directory too.
+        Returns how many; if there are fewer, removes the directory too. Another program may have
+        removed it before.
         """
-        names = self._file_system.some_files(path, max_count)
-        for name in names:
-            self._file_system.remove(join(path, name))
-        if len(names) < max_count:
-            if others := self._file_system.list(path):
-                logger.warning("%s stays: %s is not a file of a log", path, others[0])
-            else:
-                self._file_system.remove_directory(path)
+        try:
+            names = self._file_system.some_files(path, max_count)
+            for name in names:
+                self._file_system.remove(join(path, name))
+            if len(names) < max_count:
+                if others := self._file_system.list(path):
+                    logger.warning("%s stays: %s is not a file of a log", path, others[0])
+                else:
+                    self._file_system.remove_directory(path)
+        except FileNotFoundError:
+            if self._is_only_missing(path):
+                return 0
+            raise
         return len(names)
 
     # The directory
@@ -434,21 +470,22 @@ class LogDirectory:
         path = str(error.filename or "")
         names = map(parse_directory_name, map(base_name, (path, parent_directory(path))))
         name = next((one for one in names if one is not None), None)
-        if name is None or name.state is not DirectoryState.LIVE:
+        if name is None or name.state not in (DirectoryState.LIVE, DirectoryState.FUTURE):
             return None
+        is_copy = name.state is DirectoryState.FUTURE
         key = TopicPartition(name.topic, name.partition)
-        log = self.logs.get(key)
+        log = (self.futures if is_copy else self.logs).get(key)
         if log is None or log.health.failure is not None:
             return None if log is None else log.health.failure
-        # Without the lock's file nothing is there: the disk may not be mounted any more.
-        kept = (self._file_system.status(one) for one in (log.directory, join(self.path, LOCK)))
-        if [one is not None for one in kept] != [False, True]:
+        if not self._is_only_missing(log.directory):
             return None
-        gone = StorageError(log.directory, GONE)
+        gone = StorageError(log.directory, COPY_GONE if is_copy else GONE)
         log.health = DirectoryHealth(log.directory)
-        log.health.failure = self.refused[key] = gone
-        logger.error("%s", GONE_LINE.format(folder=log.directory, place=key, path=self.path))
-        self.on_gone(key, gone)
+        log.health.failure = gone
+        if not is_copy:
+            self.refused[key] = gone
+            logger.error("%s", GONE_LINE.format(folder=log.directory, place=key, path=self.path))
+            self.on_gone(key, gone)
         return gone
 
     def _is_recovered(self) -> bool:

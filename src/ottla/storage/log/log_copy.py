@@ -10,6 +10,8 @@ knows the producers of the copied batches.
 
 from itertools import islice
 
+from ottla.base.errors import CorruptionError
+from ottla.base.files import base_name
 from ottla.record.batch import batch_at, iter_batches
 from ottla.storage.log.offsets import Isolation
 from ottla.storage.log.partition_log import PartitionLog
@@ -86,6 +88,20 @@ class LogCopy:
         """Copies the rest of the source's state to a copy that has reached the source's end."""
         assert self.lag == 0
         self.target.maintenance.take_over(self.source)
+
+    def check(self) -> None:
+        """Raises `CorruptionError` if another program has removed or cut a log file of the copy:
+        it stays open here, so that nobody has noticed, and the source must not go.
+        """
+        target = self.target
+        segments = target.segments.values
+        names = [base_name(one.log.path) for one in segments]
+        with target.health.guarding():
+            sizes = target.file_system.sizes(target.directory, names)
+        for segment, size in zip(segments, sizes, strict=True):
+            if size is None or size < segment.log.written_size:
+                reason = "another program has removed or cut it"
+                raise CorruptionError(segment.log.path, size or 0, reason)
 
     def _is_overtaken(self) -> bool:
         """Whether the source has deleted records that the copy needs next."""

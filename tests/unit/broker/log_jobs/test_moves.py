@@ -30,6 +30,12 @@ from tests.support.moving import (
 DELAY_MS = 60_000
 
 
+def remove_tree(file_system: FakeFileSystem, path: str) -> None:
+    for name in file_system.list(path):
+        file_system.remove(f"{path}/{name}")
+    file_system.remove_directory(path)
+
+
 @pytest.fixture
 def file_system() -> FakeFileSystem:
     return disk("/d", "/e", "/f")
@@ -326,6 +332,33 @@ def test_a_damaged_batch_ends_the_move_and_the_partition_stays(
     move(broker)
     assert place_of(broker) == "/d"
     assert "t-0 cannot be moved to /e" in caplog.text
+
+
+@pytest.mark.parametrize("is_copied", [True, False])
+def test_a_copy_whose_directory_is_removed_ends_the_move_and_nothing_else(
+    broker: Broker,
+    file_system: FakeFileSystem,
+    caplog: pytest.LogCaptureFixture,
+    is_copied: bool,
+) -> None:
+    produce(broker, *numbered(20))
+    broker.log_jobs.moves.request("t", 0, "/e")
+    if is_copied:
+        broker.log_jobs.moves._access.may_replace = lambda _: False  # type: ignore[method-assign]
+        pass_time(broker, 20)
+        del broker.log_jobs.moves._access.may_replace
+    remove_tree(file_system, f"/e/{partition_names(file_system, '/e')[0]}")
+    finish_moves(broker)
+    assert not [one for one in broker.directories if one.is_offline]
+    assert place_of(broker) == "/d"
+    assert partition_names(file_system, "/d") == ["t-0"]
+    (line,) = [one.getMessage() for one in caplog.records if one.levelname == "ERROR"]
+    assert line.startswith("t-0 cannot be moved to /e: /e/t-0.")
+    produce(broker, *numbered(5, first=20))
+    assert values(partition_of(broker).log) == numbered(25)
+    move(broker)
+    assert place_of(broker) == "/e"
+    assert values(partition_of(opened(file_system.crash(CrashMode.STRICT))).log) == numbered(25)
 
 
 @pytest.mark.slow
