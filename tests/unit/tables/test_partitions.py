@@ -2,6 +2,7 @@
 
 import json
 from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,8 @@ VALUE = pa.struct(
         ("at", pa.timestamp("us", "UTC")),
         ("is_new", pa.bool_()),
         ("x", pa.float64()),
+        ("price", pa.decimal128(9, 3)),
+        ("wide", pa.decimal128(38, 0)),
         ("offset", pa.int64()),
     ]
 )
@@ -107,18 +110,19 @@ def test_what_is_no_partitioning_is_refused_with_examples(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("value.x", "takes a boolean, int, bigint, date or string column, and value.x is double"),
+        ("value.x", "bigint, decimal, date, timestamp or string column, and value.x is double"),
         ("value.nothing", "value.nothing: the table has no such column; it has key, value.id, "),
         ("headers", "takes a boolean"),
         ("key.more", "key.more: the table has no such column"),
         ("day(value.nothing)", "day(value.nothing): the table has no such column"),
-        ("day(value.id)", "takes a timestamp column, and value.id is int64"),
-        ("truncate(2, value.born)", "takes a int, bigint or string column"),
+        ("day(value.id)", "takes a timestamp or date column, and value.id is int64"),
+        ("hour(value.born)", "takes a timestamp column, and value.born is date"),
+        ("truncate(2, value.born)", "takes a int, bigint, decimal or string column"),
+        ("truncate(2, value.born)", "use day(value.born), or month or year of it"),
         ("day, day(value.at)", "two directories would be named day"),
         ("partition", "the table has a column partition already"),
         ("value.country, value.country", "two directories would be named country"),
-        ("value.at", "use day(value.at), or hour, month or year of it"),
-        ("timestamp", "use day(timestamp), or hour, month or year of it"),
+        ("truncate(2, value.at)", "use day(value.at), or month or year of it"),
         ("value.x", "name a column of such a type"),
     ],
 )
@@ -173,6 +177,23 @@ def test_a_value_that_no_directory_can_be_named_by_is_refused_with_the_mend() ->
         with pytest.raises(UserError, match=r"no multiple of 10 below .*; partition by bucket\(16"):
             directories(text, {column: least})
         assert directories(text, {column: least + 8})
+    with pytest.raises(UserError, match="no multiple of 10 below"):
+        directories("truncate(10, value.wide)", {"wide": Decimal("-" + "9" * 38)})
+
+
+def test_decimals_and_times_are_written_in_full() -> None:
+    row = {"price": Decimal("-0.001"), "at": datetime(1, 1, 2, tzinfo=UTC)}
+    assert directories("value.price, value.at", row) == [
+        "price=-0.001/at=0001-01-02T00%3A00%3A00.000000Z"
+    ]
+    assert directories("truncate(10, value.price)", row) == ["price_trunc_10=-0.010"]
+    # Iceberg's specification says the hash of 14.20.
+    hashed = (-500754589 & (2**31 - 1)) % 1000
+    price = pa.array([Decimal("14.20")], pa.decimal128(9, 2))
+    rows = row_columns({"value": pa.struct([("price", price.type)])})
+    by = placed(parse_partitioning("bucket(1000, value.price)"), rows, is_spec=True)
+    batch = pa.RecordBatch.from_pylist([{"value": {"price": price[0].as_py()}}], rows)
+    assert [name for name, _ in parted(batch, by)] == [f"price_bucket_1000={hashed}"]
 
 
 @given(st.text(max_size=40))
@@ -234,17 +255,22 @@ def test_a_text_that_reads_like_nulls_directory_is_no_null(
     st.text(max_size=8),
     st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30)),
     st.integers(1, 40),
+    st.integers(1 - 10**38 + 40, 10**38 - 1),
 )
-def test_transforms_are_icebergs(number: int, text: str, at: datetime, width: int) -> None:
+def test_transforms_are_icebergs(
+    number: int, text: str, at: datetime, width: int, digits: int
+) -> None:
     pytest.importorskip("pyiceberg")
     from pyiceberg import transforms
-    from pyiceberg.types import LongType, StringType, TimestamptzType
+    from pyiceberg.types import DateType, DecimalType, LongType, StringType, TimestamptzType
 
     from ottla.tables.formats.iceberg import partition_value
 
     time = at.replace(tzinfo=UTC)
     micros = (time - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
-    row = {"id": number, "country": text, "at": time}
+    wide, whole = Decimal(digits), DecimalType(38, 0)
+    row = {"id": number, "country": text, "at": time, "wide": wide, "born": at.date()}
+    days = (at.date() - date(1970, 1, 1)).days
     small = max(number, -(2**63) + width)
     for term, transform, kind, value in (
         (f"bucket({width}, value.id)", transforms.BucketTransform(width), LongType(), number),
@@ -266,6 +292,13 @@ def test_transforms_are_icebergs(number: int, text: str, at: datetime, width: in
         ("month(value.at)", transforms.MonthTransform(), TimestamptzType(), micros),
         ("day(value.at)", transforms.DayTransform(), TimestamptzType(), micros),
         ("hour(value.at)", transforms.HourTransform(), TimestamptzType(), micros),
+        ("value.at", transforms.IdentityTransform(), TimestamptzType(), micros),
+        ("year(value.born)", transforms.YearTransform(), DateType(), days),
+        ("month(value.born)", transforms.MonthTransform(), DateType(), days),
+        ("day(value.born)", transforms.DayTransform(), DateType(), days),
+        ("value.wide", transforms.IdentityTransform(), whole, wide),
+        (f"bucket({width}, value.wide)", transforms.BucketTransform(width), whole, wide),
+        (f"truncate({width}, value.wide)", transforms.TruncateTransform(width), whole, wide),
     ):
         (name,) = directories(term, {**row, "id": small if "truncate" in term else number})
         (found,) = directory_values(f"data/{name}/part.parquet").values()

@@ -262,10 +262,11 @@ def _kind(one: PartitionField, rows: "pa.Schema") -> Any:
 def _check_kind(one: PartitionField, kind: Any) -> None:
     if not _can_be_of(one.transform, kind):
         wanted = {
-            Transform.IDENTITY: "boolean, int, bigint, date or string column",
-            Transform.BUCKET: "int, bigint, date, timestamp, string or binary column",
-            Transform.TRUNCATE: "int, bigint or string column",
-        }.get(one.transform, "timestamp column")
+            Transform.IDENTITY: "boolean, int, bigint, decimal, date, timestamp or string column",
+            Transform.BUCKET: "int, bigint, decimal, date, timestamp, string or binary column",
+            Transform.TRUNCATE: "int, bigint, decimal or string column",
+            Transform.HOUR: "timestamp column",
+        }.get(one.transform, "timestamp or date column")
         raise UserError(
             f"--partition-by {one.text}: it takes a {wanted}, and {one.column} is {kind}; "
             f"{_instead(one, kind)}"
@@ -278,22 +279,23 @@ def _instead(one: PartitionField, kind: Any) -> str:
 
     if one.transform.is_time:
         return "use timestamp, the record's, or a field of the values' schema (value.at)"
-    if types.is_timestamp(kind):
-        return f"use day({one.column}), or hour, month or year of it"
+    if types.is_temporal(kind):
+        return f"use day({one.column}), or month or year of it"
     return "name a column of such a type, a field of a struct (value.id), or --cast it"
 
 
 def _can_be_of(transform: Transform, kind: Any) -> bool:
     import pyarrow.types as types
 
+    is_time = types.is_timestamp(kind) or types.is_date32(kind)
     if transform.is_time:
-        return bool(types.is_timestamp(kind))
-    is_plain = types.is_int32(kind) or types.is_int64(kind) or types.is_string(kind)
+        return bool(types.is_timestamp(kind) if transform is Transform.HOUR else is_time)
+    is_number = types.is_int32(kind) or types.is_int64(kind) or types.is_decimal128(kind)
+    is_plain = is_number or types.is_string(kind)
     if transform is Transform.IDENTITY:
-        return bool(is_plain or types.is_boolean(kind) or types.is_date32(kind))
+        return bool(is_plain or is_time or types.is_boolean(kind))
     if transform is Transform.BUCKET:
-        others = types.is_date32(kind) or types.is_timestamp(kind) or types.is_binary(kind)
-        return bool(is_plain or others)
+        return bool(is_plain or is_time or types.is_binary(kind))
     return bool(is_plain)
 
 
@@ -352,7 +354,7 @@ def _text_maker(one: PartitionField) -> Callable[[Any], Any]:
 
     match one.transform:
         case Transform.IDENTITY:
-            return lambda values: values.cast(pa.string())
+            return _texts
         case Transform.BUCKET:
             return lambda values: pa.array(
                 [None if each is None else str(each) for each in _buckets(values, one.width)],
@@ -364,26 +366,57 @@ def _text_maker(one: PartitionField) -> Callable[[Any], Any]:
     return lambda values: pc.strftime(values, pattern)
 
 
+def _texts(values: Any) -> Any:
+    """Values as in Delta's log: times with their zone, and numbers without an exponent."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.types as types
+
+    if types.is_timestamp(values.type):
+        return pc.strftime(values, "%Y-%m-%dT%H:%M:%SZ")
+    if types.is_decimal128(values.type):
+        plain = [None if one is None else f"{one:f}" for one in values.to_pylist()]
+        return pa.array(plain, pa.string())
+    return values.cast(pa.string())
+
+
+def _unscaled(values: Any) -> list[int | None]:
+    """The digits of decimals as whole numbers."""
+    import pyarrow as pa
+
+    whole = values.view(pa.decimal128(values.type.precision, 0)).to_pylist()
+    return [None if one is None else int(one) for one in whole]
+
+
 def _truncated(values: Any, width: int) -> Any:
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.types as types
 
-    if types.is_string(values.type):
+    kind = values.type
+    if types.is_string(kind):
         return pc.utf8_slice_codeunits(values, 0, width)
-    wide = [None if one is None else one - one % width for one in values.to_pylist()]
-    least = -1 << (values.type.bit_width - 1)
+    is_decimal = types.is_decimal128(kind)
+    numbers = _unscaled(values) if is_decimal else values.to_pylist()
+    wide = [None if one is None else one - one % width for one in numbers]
+    least = 1 - 10**kind.precision if is_decimal else -1 << (kind.bit_width - 1)
     for one in wide:
         if one is not None and one < least:
             raise UserError(
-                f"a value to partition by, of {values.type}, has no multiple of {width:,} below it "
+                f"a value to partition by, of {kind}, has no multiple of {width:,} below it "
                 f"that the column has room for ({one:,}); partition by bucket(16, ...) of it"
             )
+    if is_decimal:
+        whole = pa.array(wide, pa.decimal128(kind.precision, 0))
+        return _texts(whole.view(kind))
     return pa.array([None if one is None else str(one) for one in wide], pa.string())
 
 
 def _buckets(values: Any, count: int) -> list[int | None]:
-    """Iceberg's buckets: of a murmur3 hash of bytes, or of a number's eight bytes."""
+    """Iceberg's buckets: of a murmur3 hash of bytes, or of a number's eight bytes.
+
+    Of a decimal these are the fewest that its digits need, the highest first.
+    """
     import pyarrow as pa
     import pyarrow.types as types
 
@@ -392,12 +425,22 @@ def _buckets(values: Any, count: int) -> list[int | None]:
     kind = values.type
     if types.is_string(kind) or types.is_binary(kind):
         plain = values.cast(pa.binary()).to_pylist()
+    elif types.is_decimal128(kind):
+        plain = [
+            None if one is None else one.to_bytes(_size(one), "big", signed=True)
+            for one in _unscaled(values)
+        ]
     else:
         if types.is_date32(kind):
             values = values.cast(pa.int32())
         numbers = values.cast(pa.int64()).to_pylist()
         plain = [None if one is None else one.to_bytes(8, "little", signed=True) for one in numbers]
     return [None if one is None else (mmh3.hash(one) & MOST_WIDTH) % count for one in plain]
+
+
+def _size(number: int) -> int:
+    """The bytes of a number with its sign."""
+    return (number if number >= 0 else ~number).bit_length() // 8 + 1
 
 
 def _is_null(value: str | None, is_empty_null: bool) -> bool:

@@ -15,7 +15,8 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import date
+from datetime import date, datetime
+from decimal import Decimal
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -42,11 +43,14 @@ from pyiceberg.typedef import Record
 from pyiceberg.types import (
     BooleanType,
     DateType,
+    DecimalType,
     IcebergType,
     IntegerType,
     LongType,
+    TimestamptzType,
 )
 from pyiceberg.utils.config import Config
+from pyiceberg.utils.datetime import datetime_to_micros
 
 from ottla.base.clock import SystemClock
 from ottla.base.errors import UserError
@@ -557,6 +561,10 @@ def partition_value(transform: Any, source: IcebergType, text: str | None) -> An
         return (date.fromisoformat(text) - _EPOCH).days
     if isinstance(source, BooleanType):
         return text == "true"
+    if isinstance(source, DecimalType):
+        return Decimal(text)
+    if isinstance(source, TimestamptzType):
+        return datetime_to_micros(datetime.fromisoformat(text))
     return int(text) if isinstance(source, IntegerType | LongType) else text
 
 
