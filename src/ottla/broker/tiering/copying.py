@@ -76,7 +76,8 @@ class _Copy:
         tiered.being_copied.add(segment.segment_id)
         files = local_files(tiered.log, self._candidate)
         try:
-            read: SegmentFiles = yield Deed(lambda: files.read(tier.file_system))
+            begun = segment
+            read: SegmentFiles = yield Deed(lambda: files.read_sound(tier.file_system, begun))
             has_no_transactions = IndexType.TRANSACTION not in read.indexes
             segment = replace(segment, has_no_transactions=has_no_transactions)
             yield from tier.prepare()

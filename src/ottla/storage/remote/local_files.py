@@ -11,7 +11,7 @@ from ottla.base.errors import CorruptionError, StorageError
 from ottla.base.files import FileSlice, FileSystem, join, parent_directory, read_file
 from ottla.base.values import dataclass
 from ottla.record.batch import InvalidBatchError, batch_at
-from ottla.storage.files.filenames import FileKind, FileName
+from ottla.storage.files.filenames import LEADER_EPOCHS, FileKind, FileName
 from ottla.storage.index import offset_index, time_index, transaction_index
 from ottla.storage.index.producer_snapshot import format_snapshot, read_snapshot
 from ottla.storage.log.gradual_snapshot import hash_table_order
@@ -20,8 +20,10 @@ from ottla.storage.log.producer_replay import replay_batch
 from ottla.storage.log.producer_state import ProducerState
 from ottla.storage.log.snapshot_files import producer_entry, snapshot_entry
 from ottla.storage.remote.copy_plan import Candidate, epoch_checkpoint
+from ottla.storage.remote.index_check import check_index
 from ottla.storage.remote.segment_files import SegmentFiles
-from ottla.storage.remote.segment_metadata import IndexType
+from ottla.storage.remote.segment_metadata import IndexType, RemoteLogSegmentMetadata
+from ottla.storage.remote.sound_log import check_log
 
 INDEXES: Final = {
     IndexType.OFFSET: FileKind.OFFSET_INDEX,
@@ -45,6 +47,32 @@ class LocalFiles:
     producers: "SnapshotSource"
     epochs: bytes
 
+    def read_sound(
+        self, file_system: FileSystem, segment: RemoteLogSegmentMetadata
+    ) -> SegmentFiles:
+        """As `read`, of files that are the segment's and whole, the log too: what is uploaded may
+        soon be all that is left.
+        """
+        try:
+            check_log(self.log, segment.start_offset, segment.end_offset + 1)
+        except OSError as error:
+            raise self._failure(error) from error
+        found = self.read(file_system)
+        folder = parent_directory(self.log.file.path)
+        paths = {
+            **self.paths,
+            IndexType.PRODUCER_SNAPSHOT: self.producers.path or folder,
+            IndexType.LEADER_EPOCH: join(folder, LEADER_EPOCHS),
+        }
+        for kind, content in found.indexes.items():
+            check_index(segment, kind, content, paths[kind])
+        return found
+
+    def _failure(self, error: OSError) -> StorageError:
+        path = self.log.file.path
+        reason = f"{path}: {error.strerror or error}"
+        return StorageError(parent_directory(parent_directory(path)), reason)
+
     def read(self, file_system: FileSystem) -> SegmentFiles:
         """Reads all but the log. Raises `StorageError`, and `CorruptionError` for damage."""
         try:
@@ -58,9 +86,7 @@ class LocalFiles:
                 if content or kind is not IndexType.TRANSACTION:
                     indexes[kind] = content
         except OSError as error:
-            path = self.log.file.path
-            reason = f"{path}: {error.strerror or error}"
-            raise StorageError(parent_directory(parent_directory(path)), reason) from error
+            raise self._failure(error) from error
         return SegmentFiles(log=self.log, indexes=indexes)
 
     def _read_index(self, file_system: FileSystem, kind: IndexType, path: str) -> bytes:

@@ -5,7 +5,7 @@ from contextlib import closing
 import pytest
 
 from ottla.broker.tiering.tier_jobs import ADVANCES_PER_CALL
-from ottla.storage.files.filenames import REMOTE_LOG_METADATA
+from ottla.storage.files.filenames import REMOTE_LOG_METADATA, FileKind, FileName
 from ottla.storage.remote.remote_storage import TierError
 from tests.support.brokers import disk
 from tests.support.tier_jobs import (
@@ -166,6 +166,37 @@ def test_one_job_at_a_time_tries_a_store_that_fails() -> None:
         for number in range(5):
             ranges = [one.start_offset for one in index_of(broker, "orders", number).segments()]
             assert ranges == [0]
+
+
+@pytest.mark.parametrize(("kind", "at"), [(FileKind.LOG, 100), (FileKind.OFFSET_INDEX, 16)])
+def test_a_damaged_segment_is_named_and_neither_copied_nor_deleted(
+    kind: FileKind, at: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    moment, file_system = Moment(), disk("/d")
+    with closing(broker_with_tier(file_system, log_index_interval_bytes="70")) as broker:
+        partition = tiered_topic(broker, local_retention_ms="1000", retention_ms="600000")
+        fill(broker, partition, 35, moment=moment)
+        partition.log.writer.flush()
+        segment = partition.log.segments.values[1]
+        path = f"{partition.log.directory}/{FileName(offset=segment.base_offset, kind=kind).text}"
+        file = file_system.open(path, writable=True)
+        whole = file.pread(file.size(), 0)
+        file.pwrite(bytes([whole[at] ^ 64]), at)
+        moment.pass_ms(60_000)
+        work(broker, moment)
+        broker.scheduler.run_due(moment())
+        assert states(broker) == [(0, 9, DONE)]
+        assert len(objects_of(file_system)) == 5
+        assert file_system.status(path) is not None
+        assert partition.log.local_start_offset <= 10
+        (trouble,) = remote_logs(broker).jobs.take_troubles() or ()
+        assert trouble.reason.startswith(path)
+        lines = [one.getMessage() for one in caplog.records if one.levelname == "ERROR"]
+        assert [path in one for one in lines] == [True]
+        file.pwrite(whole, 0)
+        moment.pass_ms(60_000)
+        work(broker, moment)
+        assert states(broker)[1:] == [(10, 19, DONE), (20, 29, DONE)]
 
 
 def test_copies_keep_to_the_quota() -> None:
