@@ -108,6 +108,7 @@ class Elections:
                 place = ids.index(node.own_id) if node.own_id in ids else len(ids)
                 role.deadline_ms = max(node.now_ms, node.aside_until_ms) + self._backoff_ms(place)
                 role.has_fetched = False
+                node.ended_epoch = role.epoch
         node.reply(pending_id, EpochAnswer(error, node.known()))
 
     def _check_epoch(self, request: BeginQuorumEpoch | EndQuorumEpoch) -> ErrorCode:
@@ -220,7 +221,8 @@ class Elections:
     def _fall_back(self, role: Prospective) -> None:
         """It would not be elected: back to its leader, or to wait for one."""
         node, leader_id = self._node, role.leader.leader_id
-        if leader_id is not None and role.leader.endpoint is not None and role.voted is None:
+        has_leader = leader_id is not None and role.epoch != node.ended_epoch
+        if has_leader and role.leader.endpoint is not None and role.voted is None:
             node.become_follower(role.leader)
         else:
             deadline_ms = node.election_timeout_ms()

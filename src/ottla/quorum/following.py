@@ -141,9 +141,15 @@ class Following:
             self.complaint = str(error)
             node.peers.pause(node_id, node.now_ms)
             return
-        role.has_fetched = True
-        role.deadline_ms = node.now_ms + node.options.fetch_timeout_ms
         node.losses = 0
+        role.has_fetched = role.epoch != node.ended_epoch
+        self._put_off(role)
+
+    def _put_off(self, role: Follower) -> None:
+        """The leader is heard. What it sent before it resigned may come after the word of that."""
+        node = self._node
+        if role.epoch != node.ended_epoch:
+            role.deadline_ms = node.now_ms + node.options.fetch_timeout_ms
 
     def _take(self, role: Follower, answer: FetchAnswer) -> None:
         node = self._node
@@ -181,7 +187,7 @@ class Following:
         is_wrong = answer.snapshot != request.snapshot or answer.position != request.position
         if answer.error is ErrorCode.KAFKA_STORAGE_ERROR:
             # There is no room for it here: the leader is heard, and asked again in a while.
-            role.deadline_ms = node.now_ms + node.options.fetch_timeout_ms
+            self._put_off(role)
             node.peers.pause(node_id, node.now_ms, node.options.fetch_timeout_ms / 3)
             return
         if answer.error is not ErrorCode.NONE or is_wrong or not answer.content:
@@ -189,7 +195,7 @@ class Following:
             role.snapshot = None
             node.peers.pause(node_id, node.now_ms)
             return
-        role.deadline_ms = node.now_ms + node.options.fetch_timeout_ms
+        self._put_off(role)
         try:
             self._take_part(role, answer)
         except ProtocolError as error:

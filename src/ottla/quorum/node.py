@@ -61,6 +61,8 @@ class Node:
         """Voters whose epochs must be known before this node, whose `quorum-state` is lost, takes
         part again.
         """
+        self.ended_epoch = -1
+        """The last epoch whose leader has said that it has resigned: nobody follows it again."""
         self.role: Role = Unattached(0, 0)
         self._written: ElectionState | None = None
         self._effects: list[Effect] = []
@@ -246,6 +248,8 @@ class Node:
                 self.become_follower(self._with_endpoint(known))
             return True
         if leader_id is None or isinstance(self.role, Follower | Leader | Resigned):
+            return False
+        if known.epoch == self.ended_epoch:
             return False
         found = self._with_endpoint(known)
         if isinstance(self.role, Prospective) and self.role.leader.leader_id is not None:

@@ -497,6 +497,25 @@ def test_the_first_preferred_candidate_stands_at_once() -> None:
         assert isinstance(node.quorum.role, role)
 
 
+def test_what_a_leader_sent_before_it_resigned_holds_up_no_election() -> None:
+    """Its answer to a fetch is under way on a connection of its own, and comes after the end."""
+    node = follower()
+    known = Known(3, 2, endpoint(TWO))
+    node.ask(EndQuorumEpoch(CLUSTER, 2, 3, (THREE, ONE), (endpoint(TWO),)))
+    node.answer(FetchAnswer(ErrorCode.NONE, known, 9, 0, records=batch_of(9, 3)))
+    node.sync()
+    equal = EpochEnd(3, 10)
+    assert node.ask(vote(THREE, epoch=3, last=equal, is_pre_vote=True)).is_granted
+    node.wait(100)
+    assert isinstance(node.quorum.role, Prospective)
+    for one in (2, 3):
+        node.answer(VoteAnswer(ErrorCode.NONE, known, False), one)
+    assert isinstance(node.quorum.role, Unattached), "nobody follows who has resigned"
+    assert not node.ask(vote(THREE, epoch=3, last=EpochEnd(2, 10))).is_granted
+    node.wait(node.quorum.node.options.election_timeout_ms)
+    assert isinstance(node.quorum.role, Prospective)
+
+
 def test_what_a_killed_process_left_is_synced_before_it_is_claimed() -> None:
     options = QuorumOptions(key=ONE, cluster_id=CLUSTER, endpoints=(endpoint(ONE),))
     history = VoterHistory(1, VoterSet.of(map(voter, (ONE, TWO))))

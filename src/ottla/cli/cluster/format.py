@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 LISTENER: Final = "CONTROLLER://localhost:9093"
 FIRST_WITH_SCRAM: Final = 11
+KRAFT_VERSION: Final = "kraft.version"
 DEFAULT_ITERATIONS: Final = 4096
 SALT_SIZE: Final = 16
 
@@ -108,7 +109,7 @@ def format_command(
     options = FormatOptions(
         node_id=node_id,
         cluster_id=_cluster_id(given["cluster_id"]),
-        records=_records(given["release_version"], given["features"], given["scram"]),
+        records=_records(given),
         now_ms=time.time_ns() // 1_000_000,
         new_id=new_id,
         metadata_directory=config.metadata_log_dir,
@@ -200,17 +201,31 @@ def _listener(given: str | None, config: "BrokerConfig") -> "Endpoint":
 # What the cluster begins with
 
 
-def _records(
-    release: str | None, features: Sequence[str], scram: Sequence[str]
-) -> "list[VersionedRecord]":
+def _records(given: Mapping[str, Any]) -> "list[VersionedRecord]":
     from ottla.metadata.deciding.features import feature_records, new_features
     from ottla.metadata.image import METADATA_VERSION
 
-    levels = {**new_features(release), **dict(map(_feature, features))}
-    if scram and levels[METADATA_VERSION] < FIRST_WITH_SCRAM:
+    asked = dict(map(_feature, given["features"]))
+    _check_kraft_version(given, asked.pop(KRAFT_VERSION, None))
+    levels = new_features(given["release_version"], asked)
+    if given["scram"] and levels[METADATA_VERSION] < FIRST_WITH_SCRAM:
         raise UserError("--add-scram needs a cluster of release 3.5 or later")
-    levels.pop("kraft.version", None)  # with voters in the log it is 1, otherwise 0
-    return [*feature_records(levels), *map(_credential, scram)]
+    return [*feature_records(levels), *map(_credential, given["scram"])]
+
+
+def _check_kraft_version(given: Mapping[str, Any], level: int | None) -> None:
+    """Who votes says which level it is: 1 with voters in the log, 0 with voters in the settings."""
+    names_voters = given["standalone"] or given["initial_controllers"] is not None
+    if level is None or level == (1 if names_voters else 0):
+        return
+    if level == 1 and given["no_initial_controllers"]:
+        return
+    if level not in (0, 1):
+        raise UserError(f"--feature {KRAFT_VERSION}={level}: there are 0 and 1")
+    raise UserError(
+        f"--feature {KRAFT_VERSION}={level}: it is 1 with --standalone or --initial-controllers, "
+        "and 0 with controller.quorum.voters"
+    )
 
 
 def _feature(text: str) -> tuple[str, int]:

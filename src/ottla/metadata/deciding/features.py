@@ -233,22 +233,43 @@ def _setting(broker: str, value: str | None) -> ConfigRecord:
 # New clusters
 
 
-def new_features(release: str | None = None) -> dict[str, int]:
-    """The levels of a new cluster of a release such as "3.9" or "4.0-IV3", by default the newest
-    that is supported; `kraft.version` is not among them. Raises `UserError`.
+def new_features(
+    release: str | None = None, given: Mapping[str, int] | None = None
+) -> dict[str, int]:
+    """The levels of a new cluster: those that are `given`, and otherwise those that a release such
+    as "3.9" or "4.0-IV3" begins with, by default the newest that is supported. `kraft.version` is
+    not among them. Raises `UserError` for a level that no node here could lead a cluster with.
     """
-    newest = SUPPORTED[METADATA_VERSION][1]
-    level = newest if release is None else _level_of(release)
-    if level > newest:
+    given = given or {}
+    if release is not None and METADATA_VERSION in given:
         raise UserError(
-            f"a new cluster cannot have release {release}: this version of Ottla supports up to "
-            f"{METADATA_VERSION} {level_name(newest)}"
+            f"{METADATA_VERSION}={given[METADATA_VERSION]} and release {release}: give one of them"
         )
+    default = SUPPORTED[METADATA_VERSION][1] if release is None else _level_of(release)
+    level = given.get(METADATA_VERSION, default)
     found = {
         name: min(_default_level(name, level), SUPPORTED.get(name, (0, 0))[1])
         for name in FEATURE_LEVELS
     }
-    return {METADATA_VERSION: level} | {name: one for name, one in found.items() if one}
+    wanted = found | given | {METADATA_VERSION: level}
+    for name, one in wanted.items():
+        _check_new(name, one, level)
+    return {name: one for name, one in wanted.items() if one}
+
+
+def _check_new(name: str, level: int, metadata_level: int) -> None:
+    low, high = SUPPORTED.get(name, (0, 0))
+    if not low <= level <= high:
+        known = f"levels {low} to {high}" if high else "no level of it"
+        raise UserError(
+            f"a new cluster cannot have {name} {level}: this version of Ottla knows {known}"
+        )
+    needed = _needed(name, level)
+    if metadata_level < needed:
+        raise UserError(
+            f"a new cluster cannot have {name} {level} at {METADATA_VERSION} "
+            f"{level_name(metadata_level)}: it needs {level_name(needed)}"
+        )
 
 
 def _level_of(release: str) -> int:

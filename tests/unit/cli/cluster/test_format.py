@@ -11,6 +11,7 @@ from ottla.base.files import OsFileSystem
 from ottla.base.ids import parse_uuid, uuid_text
 from ottla.broker.metadata.bootstrap import read_bootstrap
 from ottla.cli.main import cluster_group
+from ottla.metadata.image import METADATA_VERSION
 from ottla.quorum.voters import Endpoint
 from ottla.storage.files.meta_properties import properties_of
 from tests.support.quorum_logs import QuorumDirectory
@@ -24,6 +25,11 @@ def run(*arguments: object, **more: str) -> Result:
     return CliRunner(env={"ALICE": "her secret", **more}).invoke(
         cluster_group, [*map(str, arguments)], catch_exceptions=False
     )
+
+
+def levels(*features: str) -> tuple[str, ...]:
+    named = (word for one in features for word in ("--feature", one))
+    return "-t", CLUSTER, "--node-id", "1", *named
 
 
 def test_a_first_node_names_itself_and_has_the_users_and_levels_that_are_given(
@@ -46,6 +52,26 @@ def test_a_first_node_names_itself_and_has_the_users_and_levels_that_are_given(
     )
     level, user = (record for record, _ in read_bootstrap(OsFileSystem(), str(directory)))
     assert (level.feature_level, user.name, user.iterations) == (21, "alice", 5000)  # type: ignore[attr-defined]
+
+
+def test_a_level_that_is_given_says_at_which_levels_other_features_begin(tmp_path: Path) -> None:
+    for number, (features, expected) in enumerate(
+        (
+            (("metadata.version=21",), {METADATA_VERSION: 21}),
+            (
+                ("metadata.version=22", "share.version=1", "kraft.version=0"),
+                {METADATA_VERSION: 22, "group.version": 1, "share.version": 1},
+            ),
+            (
+                ("metadata.version=26", "eligible.leader.replicas.version=0"),
+                {METADATA_VERSION: 26, "group.version": 1, "transaction.version": 2},
+            ),
+        )
+    ):
+        directory = tmp_path / str(number)
+        assert run("format", directory, *levels(*features)).exit_code == 0
+        records = (one for one, _ in read_bootstrap(OsFileSystem(), str(directory)))
+        assert {one.name: one.feature_level for one in records} == expected  # type: ignore[attr-defined]
 
 
 def test_a_file_of_settings_names_directories_node_and_listener(tmp_path: Path) -> None:
@@ -112,6 +138,24 @@ def test_an_id_is_one_that_an_id_can_be() -> None:
             "needs a cluster of release 3.5",
         ),
         (("-t", CLUSTER, "--node-id", "1", "--initial-controllers", "1@h"), "a controller is ID@"),
+        (
+            levels("metadata.version=34"),
+            "metadata.version 34: this version of Ottla knows levels 7",
+        ),
+        (levels("metadata.version=6"), "a new cluster cannot have metadata.version 6"),
+        (levels("streams.version=1"), "streams.version 1: this version of Ottla knows no level"),
+        (levels("share.version=3"), "share.version 3: this version of Ottla knows levels 0 to 2"),
+        (
+            levels("metadata.version=22", "eligible.leader.replicas.version=1"),
+            "at metadata.version 22 (4.0-IV0): it needs 23 (4.0-IV1)",
+        ),
+        (
+            (*levels("metadata.version=21"), "--release-version", "4.0"),
+            "metadata.version=21 and release 4.0: give one of them",
+        ),
+        (levels("kraft.version=2"), "--feature kraft.version=2: there are 0 and 1"),
+        ((*levels("kraft.version=0"), "--standalone"), "it is 1 with --standalone"),
+        (levels("kraft.version=1"), "and 0 with controller.quorum.voters"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(
