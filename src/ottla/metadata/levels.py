@@ -61,6 +61,8 @@ METADATA_LEVELS: Final = tuple(
 )
 
 FIRST_WITH_CONTROLLERS: Final = 15
+FIRST_WITH_CHANGING_VOTERS: Final = 21
+"""`kraft.version` 1 needs this level, as Kafka's `KRaftVersion.dependencies` has it."""
 NAMES_HIGH_WATERMARKS: Final = 27
 """From this level on followers name in Fetch what they know to be committed (KIP-1166)."""
 

@@ -206,24 +206,23 @@ def _records(given: Mapping[str, Any]) -> "list[VersionedRecord]":
     from ottla.metadata.image import METADATA_VERSION
 
     asked = dict(map(_feature, given["features"]))
-    _check_kraft_version(given, asked.pop(KRAFT_VERSION, None))
+    asked[KRAFT_VERSION] = _kraft_version(given, asked.get(KRAFT_VERSION))
     levels = new_features(given["release_version"], asked)
+    levels.pop(KRAFT_VERSION, None)  # the voters' own record has it
     if given["scram"] and levels[METADATA_VERSION] < FIRST_WITH_SCRAM:
         raise UserError("--add-scram needs a cluster of release 3.5 or later")
     return [*feature_records(levels), *map(_credential, given["scram"])]
 
 
-def _check_kraft_version(given: Mapping[str, Any], level: int | None) -> None:
+def _kraft_version(given: Mapping[str, Any], asked: int | None) -> int:
     """Who votes says which level it is: 1 with voters in the log, 0 with voters in the settings."""
-    names_voters = given["standalone"] or given["initial_controllers"] is not None
-    if level is None or level == (1 if names_voters else 0):
-        return
-    if level == 1 and given["no_initial_controllers"]:
-        return
-    if level not in (0, 1):
-        raise UserError(f"--feature {KRAFT_VERSION}={level}: there are 0 and 1")
+    level = int(given["standalone"] or given["initial_controllers"] is not None)
+    if asked is None or asked == level or (asked == 1 and given["no_initial_controllers"]):
+        return level
+    if asked not in (0, 1):
+        raise UserError(f"--feature {KRAFT_VERSION}={asked}: there are 0 and 1")
     raise UserError(
-        f"--feature {KRAFT_VERSION}={level}: it is 1 with --standalone or --initial-controllers, "
+        f"--feature {KRAFT_VERSION}={asked}: it is 1 with --standalone or --initial-controllers, "
         "and 0 with controller.quorum.voters"
     )
 

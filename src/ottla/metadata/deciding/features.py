@@ -16,6 +16,7 @@ from ottla.metadata.image import ALL_BROKERS, METADATA_VERSION, MetadataImage
 from ottla.metadata.levels import (
     ELR_VERSION,
     FEATURE_LEVELS,
+    FIRST_WITH_CHANGING_VOTERS,
     FIRST_WITH_CONTROLLERS,
     KRAFT_VERSION,
     METADATA_LEVELS,
@@ -168,8 +169,9 @@ def _impossible(
     """Says why a cluster cannot have a level that all of its nodes know."""
     level = known.get(update.name, 0)
     if update.name == KRAFT_VERSION:
-        return "Can't downgrade the version of this feature." if update.level < level else None
-    if update.name == METADATA_VERSION:
+        if update.level < level:
+            return "Can't downgrade the version of this feature."
+    elif update.name == METADATA_VERSION:
         return _lost_by(level, update)
     needed = _needed(update.name, update.level)
     if wanted.get(METADATA_VERSION, 0) < needed:
@@ -178,6 +180,8 @@ def _impossible(
 
 
 def _needed(name: str, level: int) -> int:
+    if name == KRAFT_VERSION:
+        return FIRST_WITH_CHANGING_VOTERS if level else 0
     return next((one.needed for one in FEATURE_LEVELS.get(name, ()) if one.level == level), 0)
 
 
@@ -238,7 +242,8 @@ def new_features(
 ) -> dict[str, int]:
     """The levels of a new cluster: those that are `given`, and otherwise those that a release such
     as "3.9" or "4.0-IV3" begins with, by default the newest that is supported. `kraft.version` is
-    not among them. Raises `UserError` for a level that no node here could lead a cluster with.
+    among them only if it is given. Raises `UserError` for a level that no node
+    here could lead a cluster with.
     """
     given = given or {}
     if release is not None and METADATA_VERSION in given:
@@ -251,7 +256,7 @@ def new_features(
         name: min(_default_level(name, level), SUPPORTED.get(name, (0, 0))[1])
         for name in FEATURE_LEVELS
     }
-    wanted = found | given | {METADATA_VERSION: level}
+    wanted = {**found, **given, METADATA_VERSION: level}
     for name, one in wanted.items():
         _check_new(name, one, level)
     return {name: one for name, one in wanted.items() if one}

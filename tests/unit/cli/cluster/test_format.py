@@ -155,6 +155,10 @@ def test_an_id_is_one_that_an_id_can_be() -> None:
         ),
         (levels("kraft.version=2"), "--feature kraft.version=2: there are 0 and 1"),
         ((*levels("kraft.version=0"), "--standalone"), "it is 1 with --standalone"),
+        (
+            (*levels(), "--standalone", "--release-version", "3.8"),
+            "kraft.version 1 at metadata.version 20 (3.8-IV0): it needs 21 (3.9-IV0)",
+        ),
         (levels("kraft.version=1"), "and 0 with controller.quorum.voters"),
     ],
 )

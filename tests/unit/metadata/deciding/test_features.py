@@ -223,6 +223,9 @@ def test_kraft_version_is_handed_to_the_quorum_and_never_goes_back() -> None:
     dynamic = QUORUM._replace(kraft_version=1)
     same = updated(an_image(21), FeatureUpdate("kraft.version", 1), quorum=dynamic)
     assert same == FeatureDecision([], [None])
+    assert refusal(an_image(20), FeatureUpdate("kraft.version", 1)) == (
+        "It depends on metadata.version level 21 (3.9-IV0)."
+    )
     back = FeatureUpdate("kraft.version", 0, DOWN)
     assert refusal(an_image(21), back, quorum=dynamic) == (
         "Can't downgrade the version of this feature."
