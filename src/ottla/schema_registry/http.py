@@ -20,10 +20,12 @@ from ottla.schema_registry.registry import (
     RegistryLogin,
     UnknownSchemaError,
 )
+from ottla.schema_registry.tokens import TokenSource
 
 MEDIA_TYPE = "application/vnd.schemaregistry.v1+json"
 _NOT_FOUND = 404
-_REFUSED = (401, 403)
+_UNKNOWN_LOGIN = 401
+_REFUSED = (_UNKNOWN_LOGIN, 403)
 _BUSY = (408, 429, 500, 502, 503, 504)
 PAUSES_S = (0.5, 2.0, 6.0)
 """The pauses before a question is put again to a registry that is busy, or hung up: a load of hours
@@ -73,6 +75,8 @@ class HttpRegistry:
                 "name that with --registry-config"
             )
         self._known: dict[str, RegisteredSchema] = {}
+        credentials = self._login.credentials
+        self._tokens = credentials and TokenSource(credentials, patience_s=patience_s)
 
     def schema(self, schema_id: int) -> RegisteredSchema:
         return self._kept(f"/schemas/ids/{schema_id}", f"schema id {schema_id}")
@@ -174,15 +178,17 @@ class HttpRegistry:
         if data is not None:
             headers["Content-Type"] = MEDIA_TYPE
         request = Request(self._url + path, data=data, headers=headers, method=method)
-        if authorization := self._authorization():
-            # A redirect to another host must not receive the login.
-            request.add_unredirected_header("Authorization", authorization)
+        # A redirect to another host must not receive the login.
+        for name, value in self._authorization().items():
+            request.add_unredirected_header(name, value)
         try:
             with urlopen(request, timeout=self._patience_s, context=self._context) as answer:
                 return json.loads(answer.read(_LONGEST_ANSWER))
         except HTTPError as error:
             with error:
-                raise self._refused(error, what, is_read=method == "GET") from error
+                if error.code != _UNKNOWN_LOGIN or not self._tokens or not self._tokens.forget():
+                    raise self._refused(error, what, is_read=method == "GET") from error
+            return self._asked_once(path, what, method, body)
         except URLError as error:
             raise UnreachableError(
                 f"schema registry {self._url}: it cannot be reached: {error.reason}"
@@ -211,7 +217,7 @@ class HttpRegistry:
         if error.code in _REFUSED:
             return self._fault(
                 f"access to {what} is denied ({error.code}): see basic.auth.user.info or "
-                f"bearer.auth.token of --registry-config"
+                f"bearer.auth.* of --registry-config"
             )
         told = f"{error.code}{f', {words}' if words else ''}"
         if error.code in _BUSY:
@@ -224,20 +230,27 @@ class HttpRegistry:
     def _fault(self, words: str) -> UserError:
         return UserError(f"schema registry {self._url}: {words}")
 
-    def _authorization(self) -> str:
-        """As of now: a file with a token gets new ones."""
+    def _authorization(self) -> dict[str, str]:
+        """Headers as of now: a file with a token gets new ones, and a server gives them."""
         login = self._login
-        if login.token or login.token_file:
-            token = login.token or self._token_in(login.token_file)
+        if login.token or login.token_file or self._tokens:
+            token = login.token or self._renewed_token()
             if not (token.isascii() and token.isprintable()):
                 # The library's error would contain the token.
                 name = login.token_file or "bearer.auth.token"
                 raise self._fault(f"{name} has characters that headers do not allow")
-            return f"Bearer {token}"
+            named = {"target-sr-cluster": login.cluster, "Confluent-Identity-Pool-Id": login.pool}
+            there = {name: value for name, value in named.items() if value}
+            return {"Authorization": f"Bearer {token}", **there}
         if login.user:
             pair = f"{login.user}:{login.password}".encode()
-            return f"Basic {base64.b64encode(pair).decode()}"
-        return ""
+            return {"Authorization": f"Basic {base64.b64encode(pair).decode()}"}
+        return {}
+
+    def _renewed_token(self) -> str:
+        if self._tokens:
+            return self._tokens.token(self._tls)
+        return self._token_in(self._login.token_file)
 
     def _token_in(self, path: str) -> str:
         try:
@@ -247,10 +260,12 @@ class HttpRegistry:
             why = getattr(error, "strerror", None) or "it is no text"
             raise self._fault(f"{path}: {why}; it must hold a token") from error
 
-    @cached_property
+    @property
     def _context(self) -> ssl.SSLContext | None:
-        if not self._url.startswith("https:"):
-            return None
+        return self._tls if self._url.startswith("https:") else None
+
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
         make: Callable[..., ssl.SSLContext] = ssl.create_default_context
         try:
             return make(cafile=self._login.ca_location or None)

@@ -6,6 +6,7 @@ from typing import Protocol
 
 from ottla.base.errors import UserError
 from ottla.base.values import dataclass
+from ottla.schema_registry.tokens import ClientCredentials
 
 AVRO = "AVRO"
 JSON = "JSON"
@@ -23,7 +24,8 @@ LEVELS = (
 )
 """What a new version of a subject has to be compatible with."""
 
-_STATIC, _INHERITED = "STATIC_TOKEN", "SASL_OAUTHBEARER_INHERIT"
+_STATIC, _INHERITED, _OAUTH = "STATIC_TOKEN", "SASL_OAUTHBEARER_INHERIT", "OAUTHBEARER"
+_ISSUER_URL = "bearer.auth.issuer.endpoint.url"
 _TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"
 """Names of Confluent's clients, whose registries can share the token of their brokers."""
 
@@ -68,6 +70,11 @@ class RegistryLogin:
     token: str = field(default="", repr=False)
     token_file: str = ""
     """A file with the token, read for each request, since tokens are renewed."""
+    credentials: ClientCredentials | None = None
+    """With which an OAuth server gives tokens."""
+    cluster: str = ""
+    pool: str = ""
+    """The registry's cluster and the identity pool of a token, in Confluent Cloud."""
     ca_location: str = ""
 
 
@@ -89,16 +96,17 @@ def parse_login(settings: Mapping[str, str]) -> RegistryLogin:
             f"basic.auth.user.info=USER:PASSWORD"
         )
     source = left.pop("bearer.auth.credentials.source", _STATIC)
-    if source not in (_STATIC, _INHERITED):
+    if source not in (_STATIC, _INHERITED, _OAUTH):
         raise UserError(
             f"bearer.auth.credentials.source={source} is unknown: use {_STATIC}, with "
-            f"bearer.auth.token=TOKEN, or {_INHERITED}, with {_TOKEN_URL}=file:///PATH"
+            f"bearer.auth.token=TOKEN, {_INHERITED}, with {_TOKEN_URL}=file:///PATH, or {_OAUTH}, "
+            f"with {_ISSUER_URL}=URL"
         )
     token_url = settings.get(_TOKEN_URL, "") if source == _INHERITED else ""
     if source == _INHERITED and not token_url.startswith("file://"):
         raise UserError(
             f"bearer.auth.credentials.source={source} needs {_TOKEN_URL}=file:///PATH, a file with "
-            f"the token, which is read for each request"
+            f"the token, which is read for each request; for tokens of an OAuth server use {_OAUTH}"
         )
     user, _, password = left.pop("basic.auth.user.info", "").partition(":")
     login = RegistryLogin(
@@ -106,8 +114,31 @@ def parse_login(settings: Mapping[str, str]) -> RegistryLogin:
         password=password,
         token=left.pop("bearer.auth.token", ""),
         token_file=token_url.removeprefix("file://"),
+        credentials=_credentials(left) if source == _OAUTH else None,
+        cluster=left.pop("bearer.auth.logical.cluster", ""),
+        pool=left.pop("bearer.auth.identity.pool.id", ""),
         ca_location=left.pop("ssl.ca.location", ""),
     )
     if left:
         raise UserError(f"schema.registry.{next(iter(left))} has no effect here: remove it")
     return login
+
+
+def _credentials(left: dict[str, str]) -> ClientCredentials:
+    url = left.pop(_ISSUER_URL, "")
+    client_id = left.pop("bearer.auth.client.id", "")
+    if not url.startswith(("https://", "http://")) or not client_id:
+        raise UserError(
+            f"bearer.auth.credentials.source={_OAUTH} needs {_ISSUER_URL}=https://HOST/PATH, which "
+            f"gives tokens, bearer.auth.client.id=NAME and bearer.auth.client.secret=SECRET"
+        )
+    buffer = left.pop("bearer.auth.cache.expiry.buffer.seconds", "300")
+    if not buffer.isdecimal():
+        raise UserError(f"bearer.auth.cache.expiry.buffer.seconds={buffer} is no number of seconds")
+    return ClientCredentials(
+        url=url,
+        client_id=client_id,
+        secret=left.pop("bearer.auth.client.secret", ""),
+        scope=left.pop("bearer.auth.scope", ""),
+        buffer_s=int(buffer),
+    )

@@ -1,6 +1,7 @@
 """Where schemas lie: at a URL as Confluent's API has it, or in a directory."""
 
 import base64
+import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -343,3 +344,100 @@ def test_a_token_in_a_file_is_read_for_each_request(
     del settings["sasl.oauthbearer.token.endpoint.url"]
     with pytest.raises(UserError, match=r"needs sasl\.oauthbearer.*=file:///PATH"):
         parse_login(settings)
+
+
+class Issuer(Served):
+    """A registry, and beside it a server that gives tokens to one client."""
+
+    given: ClassVar[list[str]] = []
+    forms: ClassVar[list[str]] = []
+    life: ClassVar[dict[str, Any]] = {}
+    named: ClassVar[list[str | None]] = []
+
+    def do_GET(self) -> None:  # noqa: N802 -- the name that the server calls
+        self.named.append(self.headers.get("target-sr-cluster"))
+        super().do_GET()
+
+    def do_POST(self) -> None:  # noqa: N802 -- the name that the server calls
+        self.forms.append(self.rfile.read(int(self.headers["Content-Length"])).decode())
+        login = base64.b64decode(self.headers["Authorization"].removeprefix("Basic ")).decode()
+        if login != "me%3A1:it%27s%20100%25":
+            told = {"error": "invalid_client", "error_description": "who?"}
+            self._answer(401, told)
+            return
+        self.given.append(f"token-{len(self.given)}")
+        type(self).wants = f"Bearer {self.given[-1]}"
+        self._answer(200, {"access_token": self.given[-1], "token_type": "Bearer", **self.life})
+
+
+@pytest.fixture
+def issuer() -> Iterator[tuple[str, dict[str, str]]]:
+    Issuer.paths = {f"/schemas/ids/{number}": {"schema": INT} for number in range(9)}
+    Issuer.asked, Issuer.given, Issuer.forms, Issuer.named = [], [], [], []
+    Issuer.life, Issuer.wants = {"expires_in": 3600}, "nothing"
+    with listening(Issuer) as url:
+        yield (
+            url,
+            {
+                "bearer.auth.credentials.source": "OAUTHBEARER",
+                "bearer.auth.issuer.endpoint.url": f"{url}/oauth/token",
+                "bearer.auth.client.id": "me:1",
+                "bearer.auth.client.secret": "it's 100%",
+                "bearer.auth.scope": "schemas read",
+                "bearer.auth.logical.cluster": "lsrc-1",
+            },
+        )
+
+
+def test_a_token_of_an_oauth_server_is_kept_until_it_ends_or_is_refused(
+    issuer: tuple[str, dict[str, str]],
+) -> None:
+    url, settings = issuer
+    registry = HttpRegistry(url, parse_login(settings))
+    assert [registry.schema(number).text for number in (1, 2)] == [INT] * 2
+    assert Issuer.given == ["token-0"]
+    assert Issuer.forms == ["grant_type=client_credentials&scope=schemas+read"]
+    Issuer.wants = "Bearer of another key"
+    assert registry.schema(3).text == INT
+    assert Issuer.given == ["token-0", "token-1"]
+    assert set(Issuer.named) == {"lsrc-1"}
+    Issuer.life = {"expires_in": 0}
+    registry = HttpRegistry(url, parse_login(settings))
+    assert [registry.schema(number).text for number in (1, 2)] == [INT] * 2
+    assert len(Issuer.given) == 4
+
+
+def test_an_oauth_server_that_refuses_or_is_not_there_is_named(
+    issuer: tuple[str, dict[str, str]],
+) -> None:
+    url, settings = issuer
+    wrong = parse_login({**settings, "bearer.auth.client.secret": "s3cret"})
+    assert "s3cret" not in repr(wrong)
+    with pytest.raises(UserError, match=r"token: it refuses a token \(401, invalid_client who\?\)"):
+        HttpRegistry(url, wrong).schema(1)
+    Issuer.life = {"access_token": None}
+    with pytest.raises(UserError, match="its answer has no access_token"):
+        HttpRegistry(url, parse_login(settings)).schema(1)
+    Issuer.life = {"access_token": "never"}
+    with pytest.raises(UserError, match=r"denied \(401\): see .*bearer\.auth\.\*"):
+        HttpRegistry(url, parse_login(settings)).schema(1)
+    elsewhere = {**settings, "bearer.auth.issuer.endpoint.url": "http://127.0.0.1:1/"}
+    with pytest.raises(UserError, match=r"token server http://127\.0\.0\.1:1/: it cannot"):
+        HttpRegistry(url, parse_login(elsewhere)).schema(1)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"bearer.auth.issuer.endpoint.url": "file:///x"}, "needs bearer.auth.issuer.endpoint.url"),
+        ({"bearer.auth.client.id": ""}, "bearer.auth.client.id=NAME"),
+        ({"bearer.auth.cache.expiry.buffer.seconds": "soon"}, "soon is no number of seconds"),
+        ({"bearer.auth.sub.claim.name": "x"}, "sub.claim.name has no effect here"),
+        ({"bearer.auth.credentials.source": "CUSTOM"}, "CUSTOM is unknown: use STATIC_TOKEN"),
+    ],
+)
+def test_settings_of_an_oauth_server_are_checked(
+    issuer: tuple[str, dict[str, str]], changed: dict[str, str], words: str
+) -> None:
+    with pytest.raises(UserError, match=re.escape(words)):
+        parse_login({**issuer[1], **changed})

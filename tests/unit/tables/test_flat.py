@@ -271,6 +271,32 @@ def test_values_that_cannot_be_cast_are_faults_and_others_are_not() -> None:
     assert found.faults[1].startswith("value.n is no int: ")
 
 
+def test_texts_become_times_as_in_values_of_json() -> None:
+    texts = ["2026-01-31T13:00:00.123456789Z", "1969-12-31t23:59:59.9999999+02:00", "never", None]
+    rows = pa.array([{"at": one} for one in texts], parse_schema("at string"))
+    found = ProjectedDecoder(Given(rows), Projection(cast="at timestamp")).decode(None)
+    seen = [row["at"] and row["at"].isoformat() for row in found.rows.to_pylist()]
+    assert seen == [
+        "2026-01-31T13:00:00.123456+00:00",
+        "1969-12-31T21:59:59.999999+00:00",
+        None,
+        None,
+    ]
+    assert list(found.faults) == [2]
+
+
+def test_a_field_with_a_dot_in_its_name_is_selected_and_renamed() -> None:
+    kind = parse_schema("`a.b` int, a struct<c: int>")
+    rows = pa.array([{"a.b": 1, "a": {"c": 2}}], kind)
+    projection = Projection(select=("a.c", "a.b"), rename=(("a.b", "b"),))
+    found = ProjectedDecoder(Given(rows), projection).decode(None)
+    assert found.rows.to_pylist() == [{"c": 2, "b": 1}]
+    columns = row_columns({"value": kind})
+    for flat, key in ((True, "a.b"), (False, "value.a.b")):
+        with pytest.raises(UserError, match=r"cannot be named here; use --rename a\.b=a_b"):
+            row_order(Upsert(key=(key,)), columns, is_flat=flat)
+
+
 @pytest.mark.parametrize(
     ("kind", "values", "cast", "expected"),
     [

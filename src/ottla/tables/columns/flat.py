@@ -47,8 +47,14 @@ def stored_path(path: tuple[str, ...], *, is_flat: bool) -> tuple[str, ...]:
 
 def no_such_column(asked: str, rows: "pa.Schema", *, is_flat: bool) -> UserError:
     """The error for an option that names a column which the table lacks."""
-    there = ", ".join(_names(rows, is_flat=is_flat))
-    return UserError(f"{asked}: the table has no such column; it has {there}")
+    names = list(_names(rows, is_flat=is_flat))
+    dotted = next((name for name in _fields(rows) if "." in name and name in asked), None)
+    if dotted is not None:
+        mend = f"--rename {dotted}={dotted.replace('.', '_')}"
+        return UserError(
+            f"{asked}: a column with a dot in its name cannot be named here; use {mend}"
+        )
+    return UserError(f"{asked}: the table has no such column; it has {', '.join(names)}")
 
 
 def _names(rows: "pa.Schema", *, is_flat: bool) -> Iterator[str]:
@@ -63,6 +69,14 @@ def _names(rows: "pa.Schema", *, is_flat: bool) -> Iterator[str]:
             yield ".".join(stored_path(path, is_flat=is_flat))
         if not inner:
             yield FLAT_NAMES[field.name] if is_flat else field.name
+
+
+def _fields(rows: "pa.Schema") -> Iterator[str]:
+    """The names of values' own fields."""
+    import pyarrow.types as types
+
+    kind = rows.field("value").type
+    return (one.name for one in kind) if types.is_struct(kind) else iter(())
 
 
 def flat_schema(rows: "pa.Schema") -> "pa.Schema":

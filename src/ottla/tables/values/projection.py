@@ -7,6 +7,7 @@ from ottla.base.errors import UserError
 from ottla.base.values import dataclass
 from ottla.tables.values.decoder import Decoded, ValueDecoder
 from ottla.tables.values.json_rest import RESCUED_COLUMN
+from ottla.tables.values.json_times import as_times
 from ottla.tables.values.schema import parse_schema, schema_text, struct_type, type_text
 
 
@@ -70,7 +71,8 @@ def _columns(kind: Any, projection: Projection) -> list[_Column]:
     names = [field.name for field in kind]
     paths: list[tuple[str, ...]] = [(name,) for name in names]
     if projection.select:
-        paths = [tuple(one.split(".")) for one in projection.select]
+        # A field may have a dot in its name.
+        paths = [(one,) if one in names else tuple(one.split(".")) for one in projection.select]
         paths += [(RESCUED_COLUMN,)] if RESCUED_COLUMN in names else []
     renamed = dict(projection.rename)
     casts = {one.name: one.type for one in parse_schema(projection.cast)} if projection.cast else {}
@@ -179,6 +181,11 @@ def _as_type(column: Any, kind: Any) -> Any:
         elif types.is_floating(column.type):
             # Arrow rounds numbers; of texts it refuses digits that have no room.
             column = column.cast(pa.string())
+    if types.is_timestamp(kind) and types.is_string(column.type):
+        try:
+            return column.cast(kind)
+        except pa.ArrowInvalid:
+            return as_times(column, kind)  # Times of more digits, as JSON's own are read.
     return column.cast(kind)
 
 
