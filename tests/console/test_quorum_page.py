@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 import ottla
 from ottla.base.addresses import parse_address
+from ottla.cli.main import cli
 from tests.console.asking import Browser, console_over
 from tests.support.grounds import QUORUM
 from tests.support.patience import wait_until
@@ -21,6 +23,13 @@ pytestmark = pytest.mark.slow
 def running(tmp_path: Path) -> Iterator[RunningCluster]:
     with RunningCluster(tmp_path, grounds=QUORUM) as running:
         yield running
+
+
+FIGURES_WITHOUT = (
+    "the figures are without the partitions that it leads and the groups that it coordinates"
+)
+SHORT = ("-X", "request.timeout.ms=2000")
+"""A command waits as long for a broker that stands still; by default five seconds."""
 
 
 def quorum(browser: Browser) -> Any:
@@ -51,6 +60,8 @@ def test_the_console_shows_the_quorum_and_changes_it(running: RunningCluster) ->
         _forgets_a_broker(browser, leader)
         running.brokers[other].pause()
         _names_a_broker_that_does_not_answer(browser, running.brokers[other])
+    answering = running.brokers[({1, 2, 3} - {leader, other}).pop()]
+    _commands_name_it_too(answering.address, running.brokers[other])
 
 
 def _shows_who_leads(browser: Browser) -> int:
@@ -130,13 +141,29 @@ def _names_a_broker_that_does_not_answer(browser: Browser, silent: RunningBroker
     assert f"Broker {silent.id} does not answer at {silent.address}; it leads " in line
     assert line in browser.text("/cluster")
     assert not found["has_controller"], "of three voters one answers"
-    assert f'<p class="problem" role="alert">{silent.address}' in browser.text("/")
+    named = f"broker {silent.id} at {silent.address}"
+    assert f'<p class="problem" role="alert">{named}' in browser.text("/")
     assert "orders" in browser.text("/topics")
     for page, what in (
         ("/transactions", "the transactions that it coordinates are left out"),
         ("/transactions?everywhere=1", "what is open in partitions that it leads is left out"),
         ("/groups", "its groups are left out"),
         ("/queues", "its groups are left out"),
+        ("/topics?figures=1", FIGURES_WITHOUT),
+        ("/topics-figures?names=orders", FIGURES_WITHOUT),
+        ("/topics/orders", FIGURES_WITHOUT),
     ):
         lines = browser.json(page)["lost"]
         assert any(what in one and silent.address in one for one in lines), (page, lines)
+
+
+def _commands_name_it_too(address: str, silent: RunningBroker) -> None:
+    for words, what in (
+        (("explain", "retention", address, "orders"), "its directories are left out"),
+        (("topics", "move", address), "its directories are left out"),
+        (("transactions", "find-hanging", address), "whether a transaction hangs is not known"),
+    ):
+        shown = CliRunner().invoke(cli, [*words, *SHORT])
+        assert shown.exit_code == 1, (words, shown.stderr)
+        assert what in shown.stderr, words
+        assert f"broker {silent.id} at {silent.address}: timed out" in shown.stderr, words

@@ -30,6 +30,24 @@ class Losses:
         """Says that a broker does not answer, whose transactional ids are left out."""
         self(f"a broker does not answer, and its transactional ids are left out: {error}")
 
+    def no_verdict(self, error: "UnreachableError") -> None:
+        """Says that a broker does not answer, without which no transaction counts as hanging."""
+        self(
+            "a broker does not answer, and whether a transaction hangs is not known, since it may "
+            f"coordinate it: {error}"
+        )
+
+    def open_transactions_are_left_out(self, error: "UnreachableError") -> None:
+        """Says that a broker does not answer, in whose partitions transactions may be open."""
+        self(
+            "a broker does not answer, and what is open in partitions that it leads is left out: "
+            f"{error}"
+        )
+
+    def directories_are_left_out(self, error: "UnreachableError") -> None:
+        """Says that a broker does not answer, whose directories are not explained."""
+        self(f"a broker does not answer, and its directories are left out: {error}")
+
     def __bool__(self) -> bool:
         return bool(self._said)
 

@@ -112,8 +112,11 @@ class Target:
     """Where the segments are that the directories no longer have."""
     origin: str = ""
     """What names the target if no argument does, such as "of OTTLA_TARGET"."""
-    setup_timeout_s: float | None = None
-    """Within which a broker must answer a new connection."""
+    setup_timeout_s: float | None = HASTE_S
+    """Within which a broker must answer a new connection: one that stands still accepts it, and
+    would hold a command up for the whole of request.timeout.ms. No request has been sent by then,
+    so that no change is in doubt.
+    """
 
     @property
     def is_directory(self) -> bool:
@@ -143,11 +146,9 @@ class Target:
 
         return replace(admin_settings(self.settings), setup_timeout_s=self.setup_timeout_s)
 
-    def in_haste(self) -> "Target":
-        """For commands that change nothing, and say what is known or wrong: a broker that stands
-        still accepts connections, and would hold them up for the whole of request.timeout.ms.
-        """
-        return replace(self, setup_timeout_s=HASTE_S)
+    def patient(self) -> "Target":
+        """For commands that copy records, which rather wait until others lead than end halfway."""
+        return replace(self, setup_timeout_s=None)
 
     @contextmanager
     def admin(self, *, may_create: bool = False) -> "Iterator[Admin]":
@@ -164,7 +165,6 @@ class Target:
 
         That takes half the time of opening a log, and works beside another Kafka. `on_lost` takes
         lines about damaged files of groups and transactional ids; without it they are an error.
-        A broker that stands still is not waited for long (`in_haste`).
         """
         if self.is_directory:
             self.check_directories()
@@ -177,7 +177,7 @@ class Target:
                 with open_to_read(self.directories, losses) as cluster:
                     yield cluster
                 return
-        with self.in_haste().open() as cluster:
+        with self.open() as cluster:
             yield cluster
 
     def broker_addresses(self) -> tuple[tuple[str, int], ...]:

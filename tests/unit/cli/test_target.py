@@ -15,7 +15,7 @@ from ottla.base.errors import UserError
 from ottla.cli import default_place
 from ottla.cli.main import cli
 from ottla.cli.settings_files import given_settings, parse_setting
-from ottla.cli.target import Target, TargetCommand, target_argument
+from ottla.cli.target import HASTE_S, Target, TargetCommand, parse_target, target_argument
 from tests.support.ports import free_port
 
 
@@ -317,3 +317,9 @@ def test_the_default_target_needs_arguments_that_leave_no_room_for_another(
 ) -> None:
     said = run(*words)
     assert said.splitlines()[-1].startswith(f"{target}|"), said
+
+
+def test_commands_wait_little_for_a_new_connection_and_those_that_copy_records_do_not() -> None:
+    target = parse_target("localhost:9092")
+    assert target.client_settings().setup_timeout_s == HASTE_S
+    assert target.patient().client_settings().setup_timeout_s is None

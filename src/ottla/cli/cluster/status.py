@@ -84,7 +84,7 @@ def status_command(
         return
     from ottla.client.administration.cluster_status import cluster_status
 
-    with target.in_haste().admin() as admin:
+    with target.admin() as admin:
         names = None
         if patterns:
             names = list(matching("topic", patterns, admin.list_topics(internal=True)))

@@ -61,7 +61,7 @@ def _of_broker(target: Target, *, deep: bool) -> "Iterator[Complaint]":
     from ottla.base.clock import SystemClock
     from ottla.client.administration.doctor import complaints, local_directories
 
-    with target.in_haste().admin() as admin:
+    with target.admin() as admin:
         yield from complaints(admin, local_directories(admin), SystemClock().now_ms(), deep=deep)
 
 

@@ -8,6 +8,7 @@ import click
 
 from ottla.base.errors import UserError
 from ottla.cli.completion.names import complete_topics
+from ottla.cli.losses import Losses
 from ottla.cli.output import Output, output_options
 from ottla.cli.settings_files import broker_config_option, parse_setting, read_server_properties
 from ottla.cli.target import Target, target_argument
@@ -60,6 +61,7 @@ class ExplainOptions:
         self.now_ms = SystemClock().now_ms() if at_text is None else _time(str(at_text))
         self.show_all = bool(more["show_all"])
         self.output = output
+        self.losses = Losses()
 
     def explain(
         self,
@@ -76,12 +78,18 @@ class ExplainOptions:
             return
         from ottla.client.administration.doctor import local_directories
 
-        with self.target.in_haste().admin() as admin:
-            found = local_directories(admin, topic, given=self.given)
+        with self.target.admin() as admin:
+            found = local_directories(
+                admin,
+                topic,
+                given=self.given,
+                on_unreachable=self.losses.directories_are_left_out,
+            )
             if found is None:
                 show_remote(admin)
             else:
                 show(found, setting)
+        self.losses.end()
 
     def read(self) -> "Directories":
         """Returns the directories that the target names; raises `UserError`."""

@@ -166,7 +166,9 @@ def _explain_remote(topic: str, admin: "Admin", options: ExplainOptions) -> None
     settings = admin.topic_settings(topic)
     sizes = {
         index: size
-        for directory in admin.log_directories()
+        for directory in admin.log_directories(
+            on_unreachable=options.losses.directories_are_left_out
+        )
         for (name, index), size in directory.sizes.items()
         if name == topic and options.partition in (None, index)
     }

@@ -76,7 +76,7 @@ def _at_broker(
     from ottla.client.administration.stuck_replicas import Why, stuck_replicas
     from ottla.storage.diagnosis.open_transactions import NO_COORDINATOR, seen_twice
 
-    with target.in_haste().open() as cluster:
+    with target.open() as cluster:
         admin = Admin(cluster)
         replicas = stuck_replicas(admin, topic)
         if any(one.why in (Why.NO_LEADER, Why.SILENT_LEADER) for one in replicas):

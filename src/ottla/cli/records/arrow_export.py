@@ -116,7 +116,7 @@ def topics_of(target: Target) -> list[str]:
         return sorted(
             {name for one in target.directories for name in open_for_reading(one).topics()}
         )
-    with target.open() as cluster:
+    with target.patient().open() as cluster:
         return sorted(cluster.topic_names())
 
 

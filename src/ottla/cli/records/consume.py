@@ -77,5 +77,5 @@ def _source(target: Target, *, read_committed: bool, is_quiet: bool) -> Iterator
             tier=target.tier,
         )
         return
-    with target.open() as cluster:
+    with target.patient().open() as cluster:
         yield ClusterRecords(cluster, read_committed=read_committed, on_remark=on_remark)

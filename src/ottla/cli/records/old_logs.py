@@ -73,7 +73,7 @@ def old_records(
 
     file_system = OsFileSystem()
     numbers = old_topic_partitions(file_system, directory, topic)
-    with target.open(may_create=may_create) as cluster:
+    with target.patient().open(may_create=may_create) as cluster:
         if not may_create and topic not in cluster.topic_names():
             raise UserError(f"there is no topic {topic}; --create creates it")
         prepare_topic(cluster, topic, numbers)

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ottla.base.errors import UserError
+from ottla.base.errors import UnreachableError, UserError
 from ottla.base.partitions import TopicPartition, by_topic
 from ottla.base.texts import matching, parse_places, size_text
 from ottla.cli.completion.names import complete_topics
+from ottla.cli.losses import Losses
 from ottla.cli.output import Output, may_move, output_options
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import LOOK_S, confirm, counted, progress_line, yes_option
@@ -63,9 +64,11 @@ def move_command(
 
     targets: tuple[str, ...] = how["targets"]
     source: str | None = how["source"]
+    losses = Losses()
     with target.admin() as admin:
         places = _places(admin, words) if words else None
-        known = _described(admin, how["broker"])
+        is_list = not how["cancel"] and not targets
+        known = _described(admin, how["broker"], losses if is_list else None)
         if how["cancel"]:
             _cancel(admin, known, places, output, is_confirmed=is_confirmed)
         elif not targets:
@@ -80,6 +83,7 @@ def move_command(
         else:
             moves = plan_moves(known, places, targets, source)
             _carry_out(moves, admin, output, is_confirmed=is_confirmed, how=how)
+    losses.end()
 
 
 def _places(admin: "Admin", words: Iterable[str]) -> set[TopicPartition]:
@@ -96,12 +100,21 @@ def _places(admin: "Admin", words: Iterable[str]) -> set[TopicPartition]:
     return found
 
 
-def _described(admin: "Admin", broker: int | None) -> "list[LogDirectoryDescription]":
-    known = admin.log_directories()
-    if broker is None:
-        return known
-    found = [one for one in known if one.broker == broker]
-    if not found:
+def _described(
+    admin: "Admin", broker: int | None, losses: Losses | None
+) -> "list[LogDirectoryDescription]":
+    """Raises `UnreachableError` for a broker that does not answer and is wanted, unless its loss
+    may be told.
+    """
+    silent: list[UnreachableError] = []
+    known = admin.log_directories(on_unreachable=silent.append)
+    found = [one for one in known if broker in (None, one.broker)]
+    if silent and losses is not None:
+        for error in silent:
+            losses.directories_are_left_out(error)
+    elif silent and (broker is None or not found):
+        raise silent[0]
+    elif not found and broker is not None:
         there = ", ".join(str(one) for one in sorted({one.broker for one in known}))
         raise UserError(f"--broker {broker}: no such broker is up; brokers that are up: {there}")
     return found

@@ -9,6 +9,7 @@ import click
 
 from ottla.base.errors import UserError
 from ottla.base.times import time_text
+from ottla.cli.losses import Losses
 from ottla.cli.output import Output, output_options
 from ottla.cli.target import Target, TargetCommand, target_argument
 from ottla.cli.terminal import counted
@@ -29,22 +30,28 @@ EXIT_FOUND = 1
 @output_options()
 def find_hanging_command(target: Target, topic: str | None, output: Output) -> None:
     """Find transactions that are open in a partition, and that no coordinator will end. Exits with
-    1 if there are any.
+    1 if there are any, or if a broker does not answer.
     """
     from ottla.base.clock import SystemClock
     from ottla.client.administration.admin import Admin
     from ottla.client.administration.stuck import find_hanging
     from ottla.diagnosis.words.transactions import holding_fields, ways_out
 
+    losses = Losses()
     with target.open() as cluster:
         found = find_hanging(
-            Admin(cluster), None if topic is None else [topic], SystemClock().now_ms()
+            Admin(cluster),
+            None if topic is None else [topic],
+            SystemClock().now_ms(),
+            coordinator_is_silent=losses.no_verdict,
+            leader_is_silent=losses.open_transactions_are_left_out,
         )
     for one in found:
         lines = [_text(one), *(f"  - {line}" for line in ways_out(one, target.text))]
         output.say("\n".join(lines), holding_fields(one, False, target.text))
-    output.say(f"{counted(len(found), 'transaction')} that no coordinator will end")
-    sys.exit(EXIT_FOUND if found else 0)
+    if found or not losses:
+        output.say(f"{counted(len(found), 'transaction')} that no coordinator will end")
+    sys.exit(EXIT_FOUND if found or losses else 0)
 
 
 def _text(one: "Judged") -> str:

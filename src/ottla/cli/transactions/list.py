@@ -72,7 +72,9 @@ def describe_command(target: Target, transactional_ids: tuple[str, ...], output:
 
     losses = Losses()
     with target.reading(losses) as cluster:
-        described = TransactionAdmin(cluster).describe_transactions(transactional_ids)
+        described = TransactionAdmin(cluster).describe_transactions(
+            transactional_ids, on_unreachable=losses.coordinator_is_silent
+        )
     now_ms = SystemClock().now_ms()
     if output.is_brief:
         output.names(one.transactional_id for one in described)

@@ -1,6 +1,6 @@
 """Checks a broker and its log directories, as far as there are such, and they are here."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UnreachableError
@@ -28,16 +28,21 @@ from ottla.diagnosis.doctor import (
 
 
 def local_directories(
-    admin: Admin, topic: str | None = None, *, given: dict[str, str] | None = None
+    admin: Admin,
+    topic: str | None = None,
+    *,
+    given: dict[str, str] | None = None,
+    on_unreachable: Callable[[UnreachableError], object] = lambda _: None,
 ) -> Directories | None:
-    """Returns a broker's online directories, or those with a topic, with its settings.
+    """Returns the brokers' online directories, or those with a topic, with its settings.
+    `on_unreachable` is called for a broker that does not answer, whose directories are left out.
 
     Returns `None` if they are not on this machine, not readable, or not shown to this user. Raises
     `UnknownNameError` for a topic that does not exist.
     """
     found = [
         one
-        for one in _directories_of(admin)
+        for one in admin.log_directories(on_unreachable=on_unreachable)
         if topic is None or any(name == topic for name, _ in one.sizes)
     ]
     if not found and topic is not None and topic not in admin.list_topics(internal=True):

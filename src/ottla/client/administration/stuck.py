@@ -1,26 +1,41 @@
 """Finds transactions that no coordinator will end, and aborts them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from ottla.base.errors import UnknownNameError, UserError
+from ottla.base.errors import UnreachableError, UserError
 from ottla.base.values import dataclass
 from ottla.client.administration.admin import Admin
 from ottla.storage.diagnosis.open_transactions import CoordinatorView, Judged, hanging
 
 
-def find_hanging(admin: Admin, topics: Sequence[str] | None, now_ms: int) -> list[Judged]:
-    """Raises `UserError` if the broker does not support listing transactions."""
-    places = admin.places(topics)
+def find_hanging(
+    admin: Admin,
+    topics: Sequence[str] | None,
+    now_ms: int,
+    *,
+    coordinator_is_silent: Callable[[UnreachableError], object],
+    leader_is_silent: Callable[[UnreachableError], object],
+) -> list[Judged]:
+    """What hangs in partitions whose leaders answer: nothing while a coordinator does not, since it
+    may know the transaction. Raises `UserError` if the brokers do not support listing transactions.
+    """
+    places, silent = admin.places(topics), list[UnreachableError]()
 
     def coordinators() -> CoordinatorView:
-        view = admin.coordinator_view()
-        if not view.is_complete:
+        view = admin.coordinator_view(on_unreachable=silent.append)
+        for error in silent:
+            coordinator_is_silent(error)
+        if not view.is_complete and not silent:
             raise UserError(
                 f"{admin.address} does not answer LIST_TRANSACTIONS, which this command needs"
             )
         return view
 
-    return hanging(lambda: admin.open_transactions(places), coordinators, now_ms)
+    return hanging(
+        lambda: admin.open_transactions(places, on_unreachable=leader_is_silent),
+        coordinators,
+        now_ms,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,15 +60,9 @@ class Fenced:
 def abort_by_id(admin: Admin, transactional_id: str) -> Fenced:
     """Aborts an open transaction, and fences the producer.
 
-    An unknown id is refused, since fencing would create it.
+    An unknown id is refused, since fencing would create it. Only the coordinator is asked.
     """
-    view = admin.coordinator_view()
-    known = next(
-        (one for one in view.transactions if one.transactional_id == transactional_id), None
-    )
-    if known is None:
-        names = [one.transactional_id for one in view.transactions]
-        raise UnknownNameError("transactional id", transactional_id, names)
+    (known,) = admin.describe_transactions([transactional_id])
     producer_id, epoch = admin.fence(transactional_id, known.timeout_ms)
     return Fenced(
         transactional_id=transactional_id,

@@ -41,7 +41,7 @@ class TopicActivityAdmin(TopicAdmin, LogDirectoryAdmin):
         """
         wanted = list(topics)
         places = [place for topic in wanted for place in led_partitions(topic)]
-        bounds = self._of_leaders(places, self.bounds, on_unreachable)
+        bounds = self.bounds(places, on_unreachable=on_unreachable)
         recent = self.list_offsets(list(bounds), since_ms)
         sizes: dict[TopicPartition, int] = {}
         for directory in self.log_directories(by_topic(places), on_unreachable=on_unreachable):

@@ -1,12 +1,12 @@
 """Topics: create, describe, extend and delete them; their offsets, and deleting records."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from ottla.base.arguments import check_settings, check_topic_names
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import ApiError, UserError
+from ottla.base.errors import ApiError, UnreachableError, UserError
 from ottla.base.ids import ZERO_UUID
 from ottla.base.partitions import TopicPartition, by_topic
 from ottla.base.unknown_arguments import answers_unknown_arguments
@@ -233,16 +233,27 @@ class TopicAdmin(Asking):
             for place, one in found.items()
         }
 
-    def bounds(self, places: Collection[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
-        """The first offset of each partition, and its end offset.
+    def bounds(
+        self,
+        places: Collection[TopicPartition],
+        *,
+        on_unreachable: Callable[[UnreachableError], object] | None = None,
+    ) -> dict[TopicPartition, tuple[int, int]]:
+        """The first offset of each partition, and its end offset. Raises `UnreachableError` if a
+        leader does not answer; with `on_unreachable` that is called instead, and its partitions
+        are left out, as are those without a leader.
 
         >>> place = ottla.TopicPartition("orders", 0)
         >>> bounds = admin.bounds([place])
         >>> bounds[place]
         (0, 3)
         """
-        starts, ends = self.list_offsets(places, EARLIEST), self.list_offsets(places, LATEST)
-        return {one: (starts[one].offset, ends[one].offset) for one in places}
+
+        def ask(some: Collection[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
+            starts, ends = self.list_offsets(some, EARLIEST), self.list_offsets(some, LATEST)
+            return {one: (starts[one].offset, ends[one].offset) for one in some}
+
+        return self._of_leaders(places, ask, on_unreachable)
 
     def existing(self, places: Collection[TopicPartition]) -> list[TopicPartition]:
         """The partitions that exist, in order.

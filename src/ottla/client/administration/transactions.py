@@ -196,10 +196,14 @@ class TransactionAdmin(TopicAdmin):
         return sorted(found, key=lambda one: one.transactional_id)
 
     def describe_transactions(
-        self, transactional_ids: Sequence[str]
+        self,
+        transactional_ids: Sequence[str],
+        *,
+        on_unreachable: Callable[[UnreachableError], object] | None = None,
     ) -> list[CoordinatedTransaction]:
         """Describes some transactional ids; raises `UnknownNameError` for one that no coordinator
-        knows.
+        knows, and `UnreachableError` if a coordinator does not answer; with `on_unreachable` that
+        is called instead, and the id is left out.
 
         >>> producer_id, epoch = admin.fence("billing-1", timeout_ms=60_000)
         >>> described, = admin.describe_transactions(["billing-1"])
@@ -207,10 +211,19 @@ class TransactionAdmin(TopicAdmin):
         ('Empty', 60000)
         """
         found = []
-        for one in map(self._describe_transaction, transactional_ids):
+        for name in transactional_ids:
+            try:
+                one = self._describe_transaction(name)
+            except UnreachableError as error:
+                if on_unreachable is None:
+                    raise
+                on_unreachable(error)
+                continue
             if one.error_code:
-                known = [each.transactional_id for each in self.list_transactions()]
-                raise UnknownNameError("transactional id", one.transactional_id, known)
+                # The coordinator does not know it: other brokers only have names like it.
+                listed = self.list_transactions(on_unreachable=lambda _: None)
+                known = [each.transactional_id for each in listed]
+                raise UnknownNameError("transactional id", name, known)
             found.append(_coordinated(one))
         return found
 

@@ -20,7 +20,7 @@ from ottla.base.errors import ApiError, OttlaError, UnreachableError, UserError
 from ottla.base.ids import ZERO_UUID, Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
-from ottla.client.connecting.connection import CLIENT_ID, Connection
+from ottla.client.connecting.connection import ADDRESS_HINT, CLIENT_ID, Connection
 from ottla.client.connecting.security import PLAINTEXT, Security
 from ottla.client.refusals import RefusedError
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
@@ -622,10 +622,20 @@ class Cluster(Closing):
         connection = self._connections.get(node_id)
         if connection is None:
             self._failed = node_id
-            connection = self._connections[node_id] = self._connect(self._places[node_id])
+            connection = self._connections[node_id] = self._connect_to(node_id)
             self._failed = NO_NODE
             self._waited_for.discard(node_id)
         return connection
+
+    def _connect_to(self, node_id: int) -> Connection:
+        try:
+            return self._connect(self._places[node_id])
+        except UnreachableError as error:
+            if len(self._places) < 2:
+                raise
+            # Nobody chose this address, so that its hint does not help.
+            said = f"broker {node_id} at {str(error).removesuffix(ADDRESS_HINT)}"
+            raise UnreachableError(said) from error.__cause__
 
     def _connect(self, address: Address) -> Connection:
         if self._is_closed:

@@ -21,6 +21,16 @@ function fill(row, figures) {
   }
 }
 
+function tell(line) {
+  const said = [...document.querySelectorAll("p.remark")].map((one) => one.textContent);
+  if (said.includes(line)) return;
+  const problem = document.createElement("p");
+  problem.className = "remark";
+  problem.role = "alert";
+  problem.textContent = line;
+  table.parentElement.before(problem);
+}
+
 if (atOnce) {
   let waiting = [];
   let isAsking = false;
@@ -36,7 +46,9 @@ if (atOnce) {
     try {
       const answer = await fetch(`${root}/topics-figures?${fields}`);
       if (answer.ok) {
-        const found = (await answer.json()).topics;
+        const answered = await answer.json();
+        const found = answered.topics;
+        answered.lost.forEach(tell);
         for (const row of some) if (found[row.dataset.name]) fill(row, found[row.dataset.name]);
       }
     } finally {

@@ -1,8 +1,8 @@
 """Topics: the list, its figures, which are loaded later, and the page of one topic."""
 
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 
-from ottla.base.errors import ApiError
+from ottla.base.errors import ApiError, UnreachableError
 from ottla.base.ids import uuid_text
 from ottla.base.partitions import TopicPartition, by_topic
 from ottla.base.texts import rate_text
@@ -23,7 +23,7 @@ from ottla.client.refusals import RefusedError
 from ottla.config.setting import settings_of
 from ottla.config.topic import TopicConfig
 from ottla.console.contents import visible
-from ottla.console.pages import Ask, Fields, Page
+from ottla.console.pages import Ask, Fields, Page, left_out
 from ottla.console.targets import Place
 from ottla.console.views.view import View
 from ottla.diagnosis.words.settings import retention_text
@@ -35,6 +35,7 @@ RATE_OVER_MS = 300_000
 FIGURES_AT_ONCE = 50
 GROUPS_ASKED = 50
 """The number of groups whose lag is looked up for a list of topics."""
+SILENT = "the figures are without the partitions that it leads and the groups that it coordinates"
 NO_LAG: Fields = {"lag": None, "lag_group": None, "lag_uncommitted": 0}
 SORTS = ("name", "size", "partitions")
 INTERNAL = "__"
@@ -68,11 +69,11 @@ def topics(ask: Ask) -> Page:
     pages = max(1, -(-len(rows) // per))
     number = ask.number("page", 1, least=1, most=pages)
     shown = rows[(number - 1) * per : number * per]
-    figures: dict[str, Fields] = {}
-    if has_figures:
-        figures = _figures(ask, [row["name"] for row in shown])
     if sort != "size":
         lost = _fill_in_sizes(ask.place, shown, partitions)
+    figures: dict[str, Fields] = {}
+    if has_figures:
+        figures = _figures(ask, [row["name"] for row in shown], lost)
     for row in shown:
         row.update(figures.get(row["name"], {"records": None, "rate": None, "lag": None}))
     return Page(
@@ -146,17 +147,24 @@ def partition_sizes(
 def figures(ask: Ask) -> Page:
     """The figures of the named topics, as JSON for a script."""
     names = [one for one in ask.query.get("names", "").split(",") if one][:FIGURES_AT_ONCE]
+    lost: list[str] = []
     return Page(
         template="error.html",
         title="Figures",
-        data={"topics": _figures(ask, names), "error": "these figures are JSON: add format=json"},
+        data={
+            "topics": _figures(ask, names, lost),
+            "lost": [visible(line) for line in lost],
+            "error": "these figures are JSON: add format=json",
+        },
     )
 
 
-def _figures(ask: Ask, names: Sequence[str]) -> dict[str, Fields]:
-    """Number of records, records per second, and the largest lag of any group."""
+def _figures(ask: Ask, names: Sequence[str], lost: list[str]) -> dict[str, Fields]:
+    """Number of records, records per second, and the largest lag of any group; `lost` gets a line
+    for each broker that does not answer.
+    """
     with ask.place.reading() as admin:
-        found = _Measures(ask, admin, admin.existing_of(names))
+        found = _Measures(ask, admin, admin.existing_of(names), lost)
     return {
         name: {
             "records": sum(found.count(one) for one in found.of(name)),
@@ -170,16 +178,19 @@ def _figures(ask: Ask, names: Sequence[str]) -> dict[str, Fields]:
 
 class _Measures:
     """Bounds, rates and lags of partitions; of files neither rates nor lags, for which records
-    would be read.
+    would be read. What only brokers know that do not answer is left out.
     """
 
-    def __init__(self, ask: Ask, admin: Admin, places: Collection[TopicPartition]) -> None:
-        self.bounds = admin.bounds(places)
+    def __init__(
+        self, ask: Ask, admin: Admin, places: Collection[TopicPartition], lost: list[str]
+    ) -> None:
+        note = left_out(lost, SILENT) if ask.place.has_broker else None
+        self.bounds = admin.bounds(places, on_unreachable=note)
         self._recent: Mapping[TopicPartition, ListedOffset] | None = None
         self.lags: Mapping[str, Fields] = {}
         if ask.place.has_broker:
-            self._recent = admin.list_offsets(places, ask.now_ms - RATE_OVER_MS)
-            self.lags = _lags(admin, self.bounds)
+            self._recent = admin.list_offsets(list(self.bounds), ask.now_ms - RATE_OVER_MS)
+            self.lags = _lags(admin, self.bounds, note)
 
     def of(self, topic: str) -> list[TopicPartition]:
         return [one for one in self.bounds if one.topic == topic]
@@ -197,7 +208,11 @@ class _Measures:
         return rate_text(came, RATE_OVER_MS / 1000)
 
 
-def _lags(admin: Admin, bounds: Mapping[TopicPartition, tuple[int, int]]) -> dict[str, Fields]:
+def _lags(
+    admin: Admin,
+    bounds: Mapping[TopicPartition, tuple[int, int]],
+    on_unreachable: Callable[[UnreachableError], object] | None,
+) -> dict[str, Fields]:
     """The largest lag of any group by topic, with the group, and how many of the topic's partitions
     it has not committed, in which its lag is not known.
     """
@@ -205,10 +220,15 @@ def _lags(admin: Admin, bounds: Mapping[TopicPartition, tuple[int, int]]) -> dic
     by_topic: dict[str, list[tuple[TopicPartition, tuple[int, int]]]] = {}
     for place, offsets in bounds.items():
         by_topic.setdefault(place.topic, []).append((place, offsets))
-    for group in admin.list_groups()[:GROUPS_ASKED]:
+    for group in admin.list_groups(on_unreachable=on_unreachable)[:GROUPS_ASKED]:
         try:
             committed = _committed(admin, group)
         except (ApiError, RefusedError):
+            continue
+        except UnreachableError as error:
+            if on_unreachable is None:
+                raise
+            on_unreachable(error)
             continue
         for topic in {one.topic for one in committed} & by_topic.keys():
             total = totals(
@@ -247,19 +267,21 @@ def _lag(
 def topic(ask: Ask) -> Page:
     """A topic with its partitions and links."""
     name = ask.path["topic"]
+    lost: list[str] = []
     with ask.place.reading() as admin:
         (described,) = admin.describe_topics([name])
         places = led_partitions(described)
-        found = _Measures(ask, admin, places)
+        found = _Measures(ask, admin, places, lost)
         sizes = partition_sizes(admin, by_topic(places))
         settings = _settings(admin, name)
     data = {
         "name": name,
         "topic_id": None if described.topic_id is None else uuid_text(described.topic_id),
         "is_internal": described.is_internal,
-        "records": sum(map(found.count, places)),
+        "lost": [visible(line) for line in lost],
+        "records": sum(map(found.count, found.of(name))),
         "size": sum(sizes.values()),
-        "rate": found.rate(places),
+        "rate": found.rate(found.of(name)),
         **found.lags.get(name, NO_LAG),
         "retention": retention_text(settings) if settings else "not known here",
         "cleanup_policy": settings.get("cleanup.policy", ""),

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ottla.base.errors import CorruptionError, UnknownNameError, UserError
+from ottla.base.errors import CorruptionError, UserError
 from ottla.base.partitions import MAX_PARTITION, TopicPartition
 from ottla.base.texts import whole_number
 from ottla.base.times import second_text
@@ -204,11 +204,7 @@ def abort(ask: Ask) -> Page | Redirect:
 
 def _abort_by_id(ask: Ask, name: str) -> Change:
     with ask.place.reading() as admin:
-        view = admin.coordinator_view()
-    known = {one.transactional_id: one for one in view.transactions}
-    if name not in known:
-        raise UnknownNameError("transactional id", visible(name), known)
-    now = known[name]
+        (now,) = admin.describe_transactions([name])
 
     def deed() -> Redirect:
         with ask.place.changing() as cluster:
