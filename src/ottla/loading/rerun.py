@@ -79,11 +79,11 @@ def _where_they_are(
 ) -> tuple[dict[TopicPartition, OffsetRange], Letters]:
     """The ranges of the records to read again that the log still has; and those that it has not."""
     starts = {one.place: one.start_offset for one in job.log.partitions()}
+    lost = kept_before(job.table, job.route.topic, starts)
     if job.options.dead_letters is not None:
-        letters = job.options.dead_letters.letters(job.route.topic)
+        letters = job.options.dead_letters.letters(job.route.topic, lost)
         return _by_where_they_are(job, letters, starts)
     there = quarantined_ranges(job.table, job.route.topic, starts)
-    lost = kept_before(job.table, job.route.topic, starts)
     if not there and not lost.rows and (files := quarantined_files(job.table)):
         raise UserError(
             f"{job.table.address}: the log no longer has offset {files[0].last_offset} of "

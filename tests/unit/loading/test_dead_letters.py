@@ -146,6 +146,26 @@ def test_records_that_only_the_topic_has_become_rows_once_whenever_it_is_killed(
     assert (row["key"], row["headers"]) == (b"k", [{"key": "shop", "value": b"5"}])
 
 
+@pytest.mark.parametrize("partition", [0, 1])
+def test_a_letter_that_was_mended_stands_for_its_record_in_whichever_partition_it_is(
+    tmp_path: Path, partition: int
+) -> None:
+    orders = Orders(tmp_path)
+    with ottla.open(orders.log) as log:
+        log.create_partitions("dead", 2)
+    orders.append(b"{", b'{"id": 1}', b"{")
+    load(orders.job())
+    with ottla.open(orders.log) as log:
+        log.delete_records("orders", {0: 2, 1: 1})
+        (bad, _) = [one for number in (0, 1) for one in log.read("dead", number)]
+        for value in (b'{"id": 7}', bad.value):
+            log.append("dead", value, bad.key, partition=partition, headers=bad.headers)
+    assert len(redrive(orders.job())) == 1
+    assert orders.ids() == [1, 7]
+    assert ottla.table.quarantine(orders.table).to_table()["offset"].to_pylist() == [1]
+    assert redrive(orders.job()) == []
+
+
 def test_a_late_record_of_the_topic_alone_is_not_merged_in_an_order_that_nobody_knows(
     tmp_path: Path,
 ) -> None:
