@@ -114,6 +114,7 @@ class PartitionQuorumLog:
     def append(self, records: Buffer) -> None:
         log = self._log
         now_ms = self._now_ms()
+        self._check_file(log.segments.active.log.path)
         if self._is_segment_full(len(records), now_ms):
             self._roll(now_ms)
         log.writer.append_as_follower(records, now_ms=now_ms)
@@ -124,6 +125,14 @@ class PartitionQuorumLog:
         if not any(one.path == active.path for one in tuple(self._unsynced)):
             with log.health.guarding():
                 self._unsynced.append(active.reader().duplicate())
+
+    def _check_file(self, path: str) -> None:
+        """Raises `StorageError` if another program has removed or cut the file that is written:
+        it stays open here, and everything that was acknowledged from now on would be lost.
+        """
+        damage = self._log.reader.shortened(path)
+        if damage is not None:
+            raise self._log.health.fail(OSError(errno.EIO, damage.reason, path), is_half_done=True)
 
     def _is_segment_full(self, size: int, now_ms: int) -> bool:
         active = self._log.segments.active

@@ -47,6 +47,7 @@ from ottla.storage.files.metadata_files import (
 from ottla.storage.log.leader_epochs import read_epoch_entries
 from ottla.storage.log.partition_log import PartitionLog
 
+SNAPSHOT_SUFFIX = ".checkpoint"
 BYTES_PER_INDEX_ENTRY = 4096
 LARGEST_ENTRY_SIZE = 12
 
@@ -61,6 +62,8 @@ FETCH_AGAIN = (
 )
 
 LOST_STATE = "remove the file, and the node takes part again when it has heard all other voters"
+
+MOVE_AWAY = "move it away: what the log has beside it is whole without it"
 
 
 class QuorumPlace(Protocol):
@@ -109,8 +112,11 @@ def open_quorum(
         try:
             election, end = _checked(place, file_system, elections)
         except CorruptionError as error:
-            is_state = error.path == elections.path
-            raise RefusalError(f"{error}; {LOST_STATE if is_state else mend}") from error
+            if error.path == elections.path:
+                mend = LOST_STATE
+            elif _is_whole_without(error.path, place, file_system):
+                mend = MOVE_AWAY
+            raise RefusalError(f"{error}; {mend}") from error
     opened = place.open_metadata_log(_config(limits), file_system)
     if opened.log_end_offset != end:
         raise RefusalError(
@@ -202,6 +208,21 @@ def _checked(
         reason = f"it says epoch {election.epoch}, and the log has records of epoch {end.epoch}"
         raise CorruptionError(elections.path, 0, reason)
     return election, end.offset
+
+
+def _is_whole_without(path: str, place: QuorumPlace, file_system: FileSystem) -> bool:
+    """Whether all that a damaged snapshot has is in the log, or an earlier snapshot and the log."""
+    folder = metadata_folder(place.path)
+    if not path.endswith(SNAPSHOT_SUFFIX):
+        return False
+    every = _snapshots(file_system, folder)
+    others = [one for one in every if one.path != path]
+    segments = _segments(file_system, folder)
+    try:
+        end = check_log(others, segments, (), may_be_torn=not place.was_clean_stop)
+    except CorruptionError:
+        return False
+    return end.offset >= every[-1].offset
 
 
 def _epochs(file_system: FileSystem, folder: str) -> Sequence[tuple[int, int]]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import field
 from itertools import groupby
+from typing import Final
 
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.file_copies import copy_file, unshare
@@ -42,6 +43,7 @@ from ottla.storage.files.clean_shutdown import (
 from ottla.storage.files.filenames import FileKind, parse_directory_name
 from ottla.storage.files.integrity import blank_integrity, read_integrity
 from ottla.storage.files.partition_metadata import write_topic_id
+from ottla.storage.findings import Finding, FindingKind
 from ottla.storage.recovery.opened_log import LoadRequest
 from ottla.storage.recovery.recovery import recover
 
@@ -66,6 +68,17 @@ class RepairOptions:
     on_step: OnStep = field(default=lambda done, total: None)
 
 
+LOSSES: Final = (
+    FindingKind.LOG_DAMAGE,
+    FindingKind.BATCH_OFFSET,
+    FindingKind.BATCH_EPOCH,
+    FindingKind.GAP,
+    FindingKind.LOST_OFFSETS,
+    FindingKind.EMPTY_LOG,
+)
+"""Findings of a log whose repair changes which records it has."""
+
+
 def plan_for(
     file_system: FileSystem,
     directory: str,
@@ -75,7 +88,7 @@ def plan_for(
 ) -> tuple[CheckReport, RepairPlan]:
     """The findings of a check, and the plan to repair them; nothing is written."""
     report = check(file_system, directory, deep=deep, on_step=on_step)
-    return report, plan_repair(report.findings)
+    return report, _plan(file_system, report)
 
 
 def repair(file_system: FileSystem, directory: str, options: RepairOptions) -> CheckReport:
@@ -106,7 +119,23 @@ def _look(
     report = check(
         file_system, directory, deep=options.deep, is_locked_by_us=True, on_step=options.on_step
     )
-    return report, plan_repair(report.findings)
+    return report, _plan(file_system, report)
+
+
+def _plan(file_system: FileSystem, report: CheckReport) -> RepairPlan:
+    """Nothing is taken out of the metadata log of a cluster's node: it refuses to start without,
+    since it must not vote with fewer records than it had.
+    """
+
+    def must_stay(finding: Finding) -> bool:
+        path = finding.path
+        if base_name(path) != filenames.CLUSTER_METADATA_DIRECTORY:
+            path = parent_directory(path)
+        if base_name(path) != filenames.CLUSTER_METADATA_DIRECTORY or finding.kind not in LOSSES:
+            return False
+        return file_system.status(join(parent_directory(path), filenames.REPLICAS_MARK)) is not None
+
+    return plan_repair(report.findings, must_stay)
 
 
 @contextmanager
@@ -215,6 +244,8 @@ class _Repair:
             file = self._files.open(join(partition, filenames.log_file_name(base_offset)))
             file.sync()
             file.close()
+        if base_name(partition) == filenames.CLUSTER_METADATA_DIRECTORY:
+            return  # it has no recovery point, and counts as lost where a checkpoint names it
         path = join(self._owner, filenames.CHECKPOINT_RECOVERY_POINT)
         checkpoint = OffsetCheckpoint(self._files, path)
         try:

@@ -6,7 +6,7 @@ they are wrong. Kafka's recovery would truncate a log at its first bad batch and
 segment.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
 
 from ottla.base.files import base_name, join, parent_directory
@@ -116,14 +116,16 @@ EACH_IS_ONE = (
 _ORDER = {kind: place for place, kind in enumerate(ActionKind)}
 
 
-def plan_repair(findings: Iterable[Finding]) -> RepairPlan:
-    """Plans the repair of the findings, except notes."""
+def plan_repair(
+    findings: Iterable[Finding], must_stay: Callable[[Finding], bool] = lambda _: False
+) -> RepairPlan:
+    """Plans the repair of the findings, except notes; of some nothing may be changed."""
     wrong = [finding for finding in findings if not finding.is_note]
     blocked = {parent_directory(one.path) for one in wrong if one.kind is FindingKind.DAMAGED_SWAP}
     actions: dict[tuple[object, ...], Action] = {}
     unmendable: list[Finding] = []
     for finding in wrong:
-        action = _action(finding)
+        action = None if must_stay(finding) else _action(finding)
         is_blocked = action and action.kind is ActionKind.FINISH_SWAP and action.path in blocked
         if action is None or is_blocked:
             unmendable.append(finding)

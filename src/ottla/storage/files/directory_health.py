@@ -21,6 +21,7 @@ REMEDIES: Final = {
     **DISK_REMEDIES,
     errno.ENOENT: "put back what is missing",
     errno.ENOTDIR: "put back the directory that was replaced",
+    errno.EISDIR: "remove the directory that has the name of a file",
     errno.EROFS: "mount the disk so that it can be written",
     errno.EACCES: "give this user the right to write there",
 }

@@ -13,6 +13,10 @@ from ottla.metadata.log_writing import snapshot_parts
 from ottla.quorum.election_state import ElectionState
 from ottla.quorum.messages import SnapshotId
 from ottla.quorum.voters import NO_VOTERS, Endpoint, ReplicaKey, Voter, VoterSet
+from ottla.storage.diagnosis.repair import plan_for
+from ottla.storage.diagnosis.repair_plan import ActionKind
+from ottla.storage.files.filenames import REPLICAS_MARK
+from ottla.storage.findings import FindingKind
 from ottla.testing import CrashMode, FakeFileSystem
 from ottla.testing.broken_disk import BreakableFileSystem
 from tests.support.brokers import disk
@@ -141,6 +145,41 @@ def test_a_missing_snapshot_is_found_where_the_log_begins_behind_it(
 
 
 @ENDINGS
+def test_a_damaged_snapshot_is_moved_away_where_the_log_has_all_of_it(
+    ended: Callable[[], FakeFileSystem],
+) -> None:
+    files = ended()
+    flip(files, CHECKPOINT, 800)
+    assert refused(files).endswith("move it away: what the log has beside it is whole without it")
+    files.remove(CHECKPOINT)
+    assert QuorumDirectory(files, limits=SMALL).log.log_end_offset == 8
+
+
+@ENDINGS
+def test_a_damaged_snapshot_is_kept_where_the_log_begins_behind_it(
+    ended: Callable[[], FakeFileSystem],
+) -> None:
+    files = ended()
+    files.remove(FIRST)
+    flip(files, CHECKPOINT, 800)
+    assert "move __cluster_metadata-0 and ottla-metadata.written away" in refused(files)
+
+
+@pytest.mark.parametrize("is_member", [True, False])
+def test_a_repair_takes_nothing_out_of_the_log_of_a_node_of_a_cluster(is_member: bool) -> None:
+    files = stopped()
+    flip(files, SECOND, 800)
+    replace_file(files, "/d/meta.properties", b"version=1\nnode.id=1\n")
+    if is_member:
+        replace_file(files, f"/d/{REPLICAS_MARK}", b"")
+    _, plan = plan_for(files, FOLDER, deep=False)
+    assert [one.kind for one in plan.unmendable] == [FindingKind.LOG_DAMAGE] * is_member
+    assert [one.kind for one in plan.actions if one.kind is ActionKind.CUT_OUT] == (
+        [] if is_member else [ActionKind.CUT_OUT]
+    )
+
+
+@ENDINGS
 def test_a_lost_log_is_not_begun_anew(ended: Callable[[], FakeFileSystem]) -> None:
     files = ended()
     for name in files.list(FOLDER):
@@ -235,6 +274,24 @@ def test_after_a_failed_sync_nothing_succeeds_and_nothing_is_tried_again() -> No
     files.repair()
     for call in calls_of(used):
         with pytest.raises(StorageError):
+            call()
+
+
+@pytest.mark.parametrize("is_removed", [True, False])
+def test_nothing_is_acknowledged_in_a_file_that_another_program_has_removed_or_cut(
+    is_removed: bool,
+) -> None:
+    files = disk("/d")
+    used = begun(files)
+    used.log.sync()
+    if is_removed:
+        files.remove(FIRST)
+    else:
+        files.open(FIRST, writable=True).truncate(0)
+    with pytest.raises(StorageError, match=r"the file (is gone|ends here, and had)"):
+        used.log.append(batch_of(1, 1))
+    for call in calls_of(used)[1:]:
+        with pytest.raises(StorageError, match=r"the file (is gone|ends here)"):
             call()
 
 
