@@ -286,4 +286,10 @@ class Quorum:
         role = self.node.role
         if isinstance(role, Follower):
             return [role.leader_id]
+        return self.asked_ids()
+
+    def asked_ids(self) -> list[int]:
+        """Of whom it would ask who leads: the other voters, or addresses of which no node is known,
+        by numbers below -1.
+        """
         return self._following.asked_ids()

@@ -59,8 +59,10 @@ class Complaints:
 
     def _nobody_leads(self, quorum: Quorum) -> str:
         voters, silent = quorum.node.voters, self._silent()
-        # Of addresses in the settings nobody knows yet which node is there.
-        names = {one: f"node {one}" if one >= 0 else "a controller" for one in sorted(silent)}
+        # Of addresses in the settings nobody knows yet which node is there; once the voters are
+        # known, what became of those is old.
+        asked = sorted(silent.keys() & {*quorum.asked_ids()})
+        names = {one: f"node {one}" if one >= 0 else "a controller" for one in asked}
         reasons = [f"{name} does not answer ({silent[one]})" for one, name in names.items()]
         line = f"nobody has led the quorum for {LONG_MS // 1000} s"
         if reasons:

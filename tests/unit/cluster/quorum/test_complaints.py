@@ -1,6 +1,7 @@
 """People are told what they can mend in a quorum, and once."""
 
 import logging
+from collections.abc import Sequence
 
 import pytest
 
@@ -23,9 +24,9 @@ def at(monotonic_ms: float) -> Timestamps:
     return Timestamps(now_ms=0, monotonic_ms=monotonic_ms)
 
 
-def started() -> Quorum:
-    voters = VoterSet.of(Voter(ReplicaKey(one), (PLACE,)) for one in (1, 2, 3))
-    options = QuorumOptions(key=ReplicaKey(1), cluster_id="c")
+def started(voter_ids: Sequence[int] = (1, 2, 3)) -> Quorum:
+    voters = VoterSet.of(Voter(ReplicaKey(one), (PLACE,)) for one in voter_ids)
+    options = QuorumOptions(key=ReplicaKey(1), cluster_id="c", bootstrap=(PLACE,))
     history = VoterHistory(0, voters)
     quorum = Quorum(options, lineage_of(MemoryDirectory()), history, lambda _: 0)
     quorum.start(ElectionState(), at(0))
@@ -42,8 +43,7 @@ def test_who_waits_long_for_a_leader_is_told_who_does_not_answer() -> None:
     for now_ms in (10_000, 60_000):
         complaints.look(quorum, at(now_ms))
     assert lines == [
-        "nobody has led the quorum for 10 s: a controller does not answer "
-        "(n9:9009: no response within 2 s), node 3 does not answer (n3:9003: Connection refused); "
+        "nobody has led the quorum for 10 s: node 3 does not answer (n3:9003: Connection refused); "
         "2 of its 3 voters must be up, and reach each other"
     ]
     effects = quorum.receive("p", BeginQuorumEpoch("c", ReplicaKey(1), 2, 1, (PLACE,)), at(61_000))
@@ -59,6 +59,18 @@ def test_who_waits_long_for_a_leader_is_told_who_does_not_answer() -> None:
                 quorum.answered(one.number, None, at(now_ms))
         complaints.look(quorum, at(now_ms))
     assert len(lines) == 2
+
+
+def test_addresses_of_the_settings_are_named_while_no_voter_is_known() -> None:
+    quorum, lines = started(()), list[str]()
+    silent = {-2: "n9:9009: no response within 2 s"}
+    complaints = Complaints(lines.append, lambda: silent)
+    complaints.look(quorum, at(0))
+    complaints.look(quorum, at(10_000))
+    assert lines == [
+        "nobody has led the quorum for 10 s: a controller does not answer "
+        "(n9:9009: no response within 2 s)"
+    ]
 
 
 @pytest.mark.parametrize(
