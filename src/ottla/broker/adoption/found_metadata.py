@@ -131,8 +131,9 @@ def _check_not_lost(path: str, file_system: FileSystem) -> None:
         return
     raise RefusalError(
         f"{metadata_folder(path)} is missing, though {METADATA_MARK} says that there was one: the "
-        f"settings of topics, users and ACLs were in it; restore it, or remove {METADATA_MARK} to "
-        "go on without them"
+        f"settings of topics, users and ACLs were in it; restore it. A broker by itself goes on "
+        f"without them once {METADATA_MARK} is removed. A controller of a cluster must not vote "
+        "without it: remove it from the voters, and format a new directory"
     )
 
 
