@@ -10,12 +10,14 @@ pytest.importorskip("pyspark")
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UserError
 from ottla.base.partitions import TopicPartition
+from ottla.client.connecting.socket_connection import LONG_FRAME
 from ottla.protocol.messages.fetch import PartitionData
+from ottla.record.builder import RecordBatchBuilder
 from ottla.sources.log_source import LogSource, OffsetsGoneError, Split
 from ottla.sources.opening import open_log
 from ottla.sources.options import parse_options
 from tests.support.scripted_broker import TOPIC_ID, ScriptedBroker, records_of, scripted
-from tests.unit.client.test_fetching import batch, log
+from tests.unit.client.test_fetching import COUNT, batch, log
 
 SPLIT = Split(place=TopicPartition("t", 0), from_offset=5, until_offset=25, topic_id=TOPIC_ID)
 
@@ -39,6 +41,32 @@ def broker() -> Iterator[ScriptedBroker]:
 def test_a_split_is_read_to_its_offset(broker: ScriptedBroker) -> None:
     assert offsets(broker) == list(range(5, 25))
     assert broker.asked == [5, 10, 20]
+
+
+def test_rows_outlive_the_memory_of_answers_which_is_that_of_the_next(
+    broker: ScriptedBroker,
+) -> None:
+    def long(offset: int) -> PartitionData:
+        builder = RecordBatchBuilder(offset)
+        for one in range(offset, offset + COUNT):
+            builder.append(b"%d" % one, b"%d" % one * LONG_FRAME, one, [("h", b"%d" % one)])
+        return records_of(builder.build())
+
+    broker.on_fetch = long
+    split = Split(place=TopicPartition("t", 0), from_offset=0, until_offset=6 * COUNT)
+    columns = ["offset", "key", "value", "headers", "timestamp_ms"]
+    found = list(opened(broker.address).read(split, columns))
+    rows = [row for batch in found for row in batch.to_pylist()]
+    assert rows == [
+        {
+            "offset": one,
+            "key": b"%d" % one,
+            "value": b"%d" % one * LONG_FRAME,
+            "headers": [{"key": "h", "value": b"%d" % one}],
+            "timestamp_ms": one,
+        }
+        for one in range(6 * COUNT)
+    ]
 
 
 def test_a_damaged_batch_is_reported_with_its_place(broker: ScriptedBroker) -> None:

@@ -138,6 +138,9 @@ class SocketTransport:
     still: dict[str, tuple[float, str]] = field(default_factory=dict)
     """By address who has not answered a client in haste, until when that counts, and the error."""
 
+    keeps_memory: bool = False
+    """Whether what is long in an answer is used before the next one (see `SocketConnection`)."""
+
     def connect(self, address: Address) -> Connection:
         until_s, reason = self.still.get(address_text(*address), (0.0, ""))
         if time.monotonic() < until_s:
@@ -208,6 +211,7 @@ class SocketTransport:
             timeout_s=min(timeout_s, settings.setup_timeout_s or timeout_s),
             client_id=settings.client_id,
             security=settings.security,
+            keeps_memory=self.keeps_memory,
         )
         connection.wait_up_to(timeout_s)
         return connection

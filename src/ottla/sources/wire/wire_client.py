@@ -29,7 +29,12 @@ from ottla.client.bulk.reading import (
     list_offset,
     list_offsets,
 )
-from ottla.client.connecting.cluster import ClientSettings, Cluster, CoordinatorKind
+from ottla.client.connecting.cluster import (
+    ClientSettings,
+    Cluster,
+    CoordinatorKind,
+    SocketTransport,
+)
 from ottla.client.connecting.connection import Connection
 from ottla.client.refusals import RefusedError, refusals
 from ottla.record.batch import Batch, InvalidBatchError, iter_batches
@@ -126,9 +131,11 @@ class WireClient:
 
         def rows(found: Fetched) -> "Iterator[pa.RecordBatch]":
             for run in committed_runs(found):
-                yield from iter_columns(run, columns, split.from_offset, split.until_offset)
+                # Of bytes compiled loops read each byte without a call, which is worth the copy.
+                data = bytes(run)
+                yield from iter_columns(data, columns, split.from_offset, split.until_offset)
 
-        return self._each_answer(split, rows)
+        return self._each_answer(split, rows, keeps_memory=True)
 
     def batches(self, split: Split) -> Iterator[tuple[Batch, bool]]:
         """All batches of a split, each with whether a read_committed reader sees its records."""
@@ -146,12 +153,28 @@ class WireClient:
 
         return self._each_answer(split, touched)
 
-    def _each_answer(self, split: Split, use: Callable[[Fetched], Iterator[T]]) -> Iterator[T]:
-        """Applies `use` to each response until the split is read."""
+    def _each_answer(
+        self,
+        split: Split,
+        use: Callable[[Fetched], Iterator[T]],
+        *,
+        keeps_memory: bool = False,
+    ) -> Iterator[T]:
+        """Applies `use` to each response until the split is read.
+
+        With `keeps_memory` nothing that it yields is a view of the response.
+        """
         settings = self._patient(self._silence_s)
+        transport = SocketTransport(settings, keeps_memory=keeps_memory)
         with (
             self._user_errors(f"{self.address}/{split.place}"),
-            Cluster(self._settings.bootstrap, settings, sleep=time.sleep, topics=()) as cluster,
+            Cluster(
+                self._settings.bootstrap,
+                settings,
+                sleep=time.sleep,
+                topics=(),
+                transport=transport,
+            ) as cluster,
         ):
             yield from self._used(cluster, split, use)
 
