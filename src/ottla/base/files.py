@@ -262,11 +262,11 @@ class FileSlice:
         return FileSlice(self.file.duplicate(), self.position, self.size)
 
 
-def read_file(file_system: FileSystem, path: str) -> bytes:
-    """The content of a small file; raises `FileNotFoundError`."""
+def read_file(file_system: FileSystem, path: str, most: int | None = None) -> bytes:
+    """The content of a small file, or its first `most` bytes; raises `FileNotFoundError`."""
     file = file_system.open(path)
     try:
-        return file.pread(file.size(), 0)
+        return file.pread(file.size() if most is None else most, 0)
     finally:
         file.close()
 

@@ -7,7 +7,7 @@ Readers refuse by a finding or report it, checks list findings, repairs are plan
 from enum import Enum
 
 from ottla.base.errors import CorruptionError
-from ottla.base.files import parent_directory
+from ottla.base.files import base_name, parent_directory
 from ottla.base.ids import Uuid
 from ottla.base.values import dataclass
 
@@ -184,7 +184,10 @@ class Finding:
 
     def error(self) -> CorruptionError:
         """The error to raise, with the repair commands in its reason."""
-        hint = repair_hint(parent_directory(parent_directory(self.path)))
+        # What is missing of a log has its directory, TOPIC-PARTITION; no file in it is named so.
+        is_directory = base_name(self.path).rpartition("-")[2].isdigit()
+        partition = self.path if is_directory else parent_directory(self.path)
+        hint = repair_hint(parent_directory(partition))
         return CorruptionError(self.path, self.position or 0, f"{self.unreadable_text}; {hint}")
 
 

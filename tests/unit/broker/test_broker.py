@@ -222,6 +222,25 @@ def test_a_fetch_looks_a_partitions_topic_up_once(
     assert read == ["t", "t"]
 
 
+def test_a_long_fetch_is_not_read_again_unless_something_has_happened() -> None:
+    broker = broker_with_topic()
+    waiting, woken, committed = (
+        broker.fetches.fetch_many_or_wait(query(0, 0), deadline_ms) for deadline_ms in (1, 2, 2)
+    )
+    assert isinstance(committed, WaitingFetch)
+    assert broker.answers.take_answered(1) == [waiting]
+    assert isinstance(waiting, WaitingFetch)
+    assert waiting.result is not None
+    assert [data.high_watermark for data in waiting.result.partitions] == [0, 0]
+    append(broker)
+    assert set(broker.answers.take_answered(1)) == {woken, committed}
+    assert woken.result is None
+    hurried = broker.fetches.fetch_many_or_wait(query(1, 0), 500)
+    broker.fetches.waiting.hurry(broker.topics.partition("t", 1))
+    assert broker.answers.take_answered(2) == [hurried]
+    assert hurried.result is None
+
+
 def test_a_fetch_waits_until_min_bytes_are_there() -> None:
     broker = broker_with_topic()
     size = len(batch())

@@ -42,3 +42,8 @@ def test_what_cannot_be_read_is_told_with_its_offsets(offsets: tuple[int, int], 
     error = found.error()
     assert (error.path, error.position) == ("d/t-0/0.log", 70)
     assert error.reason.startswith(f"is no batch; {text} cannot be read; `ottla log check d` lists")
+
+
+def test_the_advice_names_the_log_directory_also_if_a_whole_log_is_damaged() -> None:
+    found = unreadable(FindingKind.LOST_OFFSETS, "data/t-0", (0, 0), "they are missing", (0, 3))
+    assert "`ottla log check data` lists" in found.error().reason

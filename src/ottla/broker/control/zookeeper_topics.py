@@ -25,9 +25,9 @@ from ottla.metadata.deciding.topics import (
     Defaults,
     NewTopic,
     TopicGrowth,
-    added_assignment,
+    added_placing,
     check_new_name,
-    new_assignment,
+    new_placing,
 )
 from ottla.metadata.image import MetadataImage
 from ottla.zookeeper.topics import NO_LEADER
@@ -157,7 +157,7 @@ def _creation(
     return CreateTopic(
         pending_id=None,
         topic=new.name,
-        assignment=new_assignment(new, image.racks, defaults, chance),
+        assignment=dict(new_placing(new, image.racks, defaults, chance)),
         topic_id=new_id(),
         settings=new.settings,
     )
@@ -176,7 +176,8 @@ def create_partitions(
         try:
             member.check_is_controller()
             image = member.metadata
-            assignment = added_assignment(growth, image.topics.get(growth.name), image.racks)
+            known = image.topics.get(growth.name)
+            assignment = dict(added_placing(growth, known, image.racks))
         except ApiError as error:
             result = error.without_traceback()
         else:

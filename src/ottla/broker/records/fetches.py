@@ -41,6 +41,9 @@ NO_TIER: Final = (
     "remote.log.storage.system.enable."
 )
 
+MOST_KEPT: Final = 10_000
+"""Partitions whose results a waiting fetch keeps: to free more at once takes a millisecond."""
+
 NO_QUERY: Final = FetchQuery([], 0)
 """Of what waits for the remote tier, and is no fetch."""
 
@@ -292,7 +295,8 @@ class Fetches:
     def fetch_many_or_wait(self, query: FetchQuery, deadline_ms: float) -> FetchResult | LongPoll:
         """As `fetch_or_wait`, for so many partitions that they are read in turns.
 
-        `take_answered` returns the fetch without a result, and the caller must read again.
+        `take_answered` returns the fetch without a result, and the caller must read again; or, when
+        nothing has changed until its deadline, with what was read here.
         """
         found: list[Partition] = []
         keys: list[Hashable] = []
@@ -311,6 +315,8 @@ class Fetches:
         waiting.deadline_ms = min(waiting.deadline_ms, _told_by(result, query, deadline_ms))
         if query.tier is not None:
             self._await_reads(waiting, query.tier, keys)
+        elif not result.size and len(keys) <= MOST_KEPT:
+            waiting.result = result
         self.waiting.release(waiting)
         return waiting
 
@@ -357,6 +363,7 @@ class Fetches:
                 self.waiting.wake(one)
         for waiting in self.waiting.take_woken():
             if isinstance(waiting, LongFetch):
+                waiting.result = None
                 self.waiting.end(waiting)
                 answered.append(waiting)
                 continue
@@ -375,6 +382,8 @@ class Fetches:
         for waiting in self.waiting.advance(monotonic_ms):
             if not isinstance(waiting, LongFetch):
                 waiting.result = self.fetch(waiting.query)
+            elif waiting.has_news:
+                waiting.result = None
             self.waiting.end(waiting)
             answered.append(waiting)
             if is_spent():

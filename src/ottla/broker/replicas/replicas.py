@@ -422,6 +422,11 @@ class Replicas:
         self._carry_out(effects)
         return answer
 
+    def fetched_again(self, fetch: Fetch) -> bool:
+        """Whether a fetch says nothing new, and hears nothing new; see `Leading`."""
+        leading = self.manager.leading(fetch.partition)
+        return leading is not None and leading.fetched_again(fetch, self.now_ms)
+
     def leads_too_fast(self, place: TopicPartition, follower: int) -> bool:
         """Whether a follower that is not in sync must wait for records (KIP-73)."""
         leading = self.manager.leading(place)

@@ -163,17 +163,21 @@ class ReplicatedPartition:
         assert fetcher is not None
         if self.partition.is_dirty:
             self._write_out_or_refuse()
-        answer = self._replicas.fetched(
-            Fetch(
-                partition=self.place,
-                follower=fetcher.replica_id,
-                leader_epoch=wanted.leader_epoch,
-                fetch_offset=wanted.offset,
-                last_fetched_epoch=wanted.last_fetched_epoch,
-                log_start_offset=wanted.replica_log_start,
-                broker_epoch=fetcher.broker_epoch,
-            )
+        fetch = Fetch(
+            partition=self.place,
+            follower=fetcher.replica_id,
+            leader_epoch=wanted.leader_epoch,
+            fetch_offset=wanted.offset,
+            last_fetched_epoch=wanted.last_fetched_epoch,
+            log_start_offset=wanted.replica_log_start,
+            broker_epoch=fetcher.broker_epoch,
         )
+        log = self.partition.log
+        if log.health.failure is None and self._replicas.fetched_again(fetch):
+            offsets = log.offsets
+            end, stable = offsets.high_watermark, offsets.last_stable_offset
+            return FetchData(None, end, stable, offsets.log_start_offset)
+        answer = self._replicas.fetched(fetch)
         if answer.error is not ErrorCode.NONE:
             raise ApiError(answer.error)
         if answer.diverging is not None:

@@ -15,6 +15,8 @@ class Replica:
     last_caught_up_ms: float = 0
     last_fetch_ms: float = 0
     leader_end_at_last_fetch: int = UNKNOWN_OFFSET
+    last_fetched_epoch: int = UNKNOWN_OFFSET
+    """The epoch of the record before its log's end, as its last fetch has it."""
 
     def fetched(
         self, fetch_offset: int, log_start_offset: int, leader_end: int, now_ms: float

@@ -27,9 +27,9 @@ from ottla.metadata.deciding.topics import (
     Defaults,
     NewTopic,
     TopicGrowth,
-    added_assignment,
+    added_placing,
     check_new_name,
-    new_assignment,
+    new_placing,
 )
 from ottla.metadata.image import (
     NO_TOPIC,
@@ -282,7 +282,7 @@ class TopicChanges:
                 ErrorCode.TOPIC_ALREADY_EXISTS, f"Topic '{new.name}' is being made or deleted."
             )
         check_new_name(new.name, topics)
-        assignment = new_assignment(new, image.racks, defaults, lambda: 0)
+        assignment = dict(new_placing(new, image.racks, defaults, lambda: 0))
         with storage_failures_answered():
             self._metadata.check()
         self.store.logs.check_room_for(new.name, range(len(assignment)))
@@ -391,7 +391,7 @@ class TopicChanges:
         """Returns the topic as it would be; raises `ApiError` if it cannot be extended so."""
         image = image or self._metadata.image
         known = image.topics.get(growth.name)
-        added = added_assignment(growth, known, image.racks)
+        added = dict(added_placing(growth, known, image.racks))
         assert known is not None
         self._check_is_free(self._topics.get(growth.name))
         self.store.logs.check_room_for(growth.name, range(min(added), growth.partition_count))

@@ -92,12 +92,14 @@ class WaitingFetch(Waiting[Result], Generic[Query, Result]):
 
     Growth of the partitions in `keys` may end it. `reads_ahead`: it reads uncommitted records, as
     followers do; `awaits_commits`: it is to hear soon what is committed, too. While `is_held` its
-    caller still reads, and the room does not return it.
+    caller still reads, and the room does not return it. `has_news`: something that it watches has
+    changed.
     """
 
     __slots__ = (
         "awaits_commits",
         "deadline_ms",
+        "has_news",
         "is_held",
         "is_over",
         "is_woken",
@@ -121,6 +123,7 @@ class WaitingFetch(Waiting[Result], Generic[Query, Result]):
         self.keys = keys
         self.deadline_ms = deadline_ms
         self.reads_ahead = reads_ahead
+        self.has_news = False
         self.is_held = False
         self.is_woken = False
         self.is_over = False
@@ -128,7 +131,8 @@ class WaitingFetch(Waiting[Result], Generic[Query, Result]):
 
 class LongFetch(WaitingFetch[Query, Result], Generic[Query, Result]):
     """A fetch of so many partitions that it is returned without a result: its caller reads them in
-    turns.
+    turns; unless they are as they were until the deadline, and the result is that of the reading
+    before the wait.
     """
 
     __slots__ = ()
@@ -189,6 +193,7 @@ class WaitingRoom(Generic[Query, Result]):
         followers that await it end by `tell_by_ms`.
         """
         for fetch in self._by_key.get(key, ()):
+            fetch.has_news = True
             if not fetch.reads_ahead:
                 if not fetch.is_woken:
                     self._wake(fetch)
@@ -196,7 +201,7 @@ class WaitingRoom(Generic[Query, Result]):
                 self._end_by(fetch, tell_by_ms)
 
     def _wake(self, fetch: WaitingFetch[Query, Result]) -> None:
-        fetch.is_woken = True
+        fetch.is_woken = fetch.has_news = True
         if not fetch.is_held:
             self._woken.append(fetch)
 
@@ -206,6 +211,7 @@ class WaitingRoom(Generic[Query, Result]):
             self._end_by(fetch, 0.0)
 
     def _end_by(self, fetch: WaitingFetch[Query, Result], deadline_ms: float) -> None:
+        fetch.has_news = True
         if deadline_ms < fetch.deadline_ms:
             fetch.deadline_ms = deadline_ms
             if not fetch.is_held:

@@ -16,7 +16,6 @@ from ottla.base.partitions import CLUSTER_METADATA
 from ottla.base.turns import in_turns
 from ottla.base.values import dataclass
 from ottla.metadata.deciding.placement import (
-    Assignment,
     Placing,
     Racks,
     Start,
@@ -158,17 +157,6 @@ def _check_grown_count(name: str, count: int, wanted: int) -> None:
 # Replicas
 
 
-def new_assignment(
-    new: NewTopic,
-    racks: Racks,
-    defaults: Defaults,
-    chance: Callable[[], int],
-    fenced: Racks = NO_RACKS,
-) -> Assignment:
-    """Returns the replicas of a new topic's partitions; see `new_placing`. Raises `ApiError`."""
-    return dict(new_placing(new, racks, defaults, chance, fenced))
-
-
 def new_placing(
     new: NewTopic,
     racks: Racks,
@@ -198,13 +186,6 @@ def new_placing(
     index, shift = chance(), chance()
     start = Start(index=index % len(racks), shift=shift % len(racks))
     return placing_also_on(fenced, racks, count, factor, start)
-
-
-def added_assignment(
-    growth: TopicGrowth, topic: TopicImage | None, racks: Racks, fenced: Racks = NO_RACKS
-) -> Assignment:
-    """Returns the replicas of the partitions that a topic gets; raises `ApiError`."""
-    return dict(added_placing(growth, topic, racks, fenced))
 
 
 def added_placing(

@@ -192,6 +192,8 @@ class _Answering:
     def after_waiting(self, waiting: LongPoll, at: Timestamps) -> Message | PendingResponse:
         if at.monotonic_ms < waiting.deadline_ms:
             return self.of_many(waiting.query, waiting.deadline_ms)
+        if waiting.result is not None:
+            return self.answer(waiting.result)
         return self.answer(self._broker.fetches.fetch(waiting.query))
 
     def answer(self, result: FetchResult) -> FetchResponse:

@@ -51,6 +51,9 @@ WORD_COUNTS = {"log": 7, "segment": 6, "start": 2, "snapshot": 3, "swap": 4}
 NEIGHBOURS_ASKED = 100
 """Maximum number of other logs that are searched for an integrity file, see `is_integrity_lost`."""
 
+HEADER_SIZE = 1024
+"""More than the log's line has: the name of a topic, which has at most 249 letters, and numbers."""
+
 WASTE_ALLOWED = 100
 """The file is rewritten when its obsolete lines outnumber the current ones by more than this."""
 
@@ -457,11 +460,11 @@ def read_integrity(
 ) -> Integrity | None:
     """Reads the file of a partition's directory; `None` if it is missing or damaged.
 
-    With `is_header` the lines after the first are not parsed. Raises `OSError`.
+    With `is_header` the lines after the first are neither read nor parsed. Raises `OSError`.
     """
     path = join(directory, INTEGRITY)
     try:
-        content = read_file(file_system, path)
+        content = read_file(file_system, path, HEADER_SIZE if is_header else None)
         # A power failure can leave an unsynced file empty, which is not damage.
         if content in (b"", BLANK):
             return None
@@ -487,7 +490,7 @@ def integrity_header(file_system: FileSystem, directory: str) -> Integrity | Non
     """Like `read_integrity`, but only the log's line, without which the file is not valid; also
     `None` if the path is not a directory.
 
-    The lines of many segments take long to parse.
+    The lines of many segments take long to read and to parse.
     """
     try:
         return read_integrity(file_system, directory, is_header=True)

@@ -136,18 +136,22 @@ class LogMaintenance:
         With `is_short_of_files`, all written records are due, since unsynced files may not be
         closed.
         """
-        log = self._log
+        log, offsets = self._log, self._log.offsets
         if log.health.failure is not None:
             return None
-        self.go_on_with_snapshot()
+        if log.snapshots.is_begun:
+            self.go_on_with_snapshot()
+        flushed = offsets.recovery_point
+        if offsets.log_end_offset <= flushed:
+            return None
         # The log may have been truncated since it rolled.
-        rolled_until = min(log.rolled_until, log.log_end_offset)
-        if rolled_until > log.offsets.recovery_point:
+        rolled_until = min(log.rolled_until, offsets.log_end_offset)
+        if rolled_until > flushed:
             return self.plan_flush(rolled_until)
-        if log.high_watermark > log.offsets.recovery_point and (
+        if offsets.high_watermark > flushed and (
             is_short_of_files or monotonic_ms - log.last_flush_ms >= log.config.flush_ms
         ):
-            return self.plan_flush(log.high_watermark)
+            return self.plan_flush(offsets.high_watermark)
         return None
 
     def go_on_with_snapshot(self) -> bool:

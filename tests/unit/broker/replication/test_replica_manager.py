@@ -32,6 +32,7 @@ from ottla.broker.replication.fetches import (
     Fetched,
     Offsets,
 )
+from ottla.broker.replication.leading import Leading
 from ottla.broker.replication.replica_log import EpochEnd
 from ottla.broker.replication.replica_manager import (
     Applied,
@@ -266,6 +267,63 @@ def test_a_leader_that_is_replaced_answers_that_it_leads_no_more() -> None:
     broker.append(waits_until=50)
     assert broker.take(OTHER, 6).effects[0] == AnswerDelayed(1, ORDERS, NOT_LEADER)
     assert broker.manager.error_before_append(ORDERS, waits_for_all=True) is NOT_LEADER
+
+
+def in_step() -> tuple[Broker, Leading, Fetch]:
+    """A leader whose followers have everything, and the fetch that one of them repeats."""
+    broker = Broker()
+    broker.take(ME)
+    broker.append(2)
+    for follower in (OTHER, THIRD, OTHER):
+        broker.fetch(follower, 2, broker_epoch=7)
+    leading = broker.manager.leading(ORDERS)
+    assert leading is not None
+    fetch = Fetch(
+        partition=ORDERS,
+        follower=OTHER,
+        fetch_offset=2,
+        leader_epoch=5,
+        last_fetched_epoch=5,
+        broker_epoch=7,
+    )
+    return broker, leading, fetch
+
+
+def test_a_follower_that_repeats_its_fetch_stays_in_sync() -> None:
+    broker, leading, fetch = in_step()
+    assert leading.fetched_again(fetch, 10 * LAG_MS)
+    assert leading.fetched_again(replace(fetch, follower=THIRD), 10 * LAG_MS)
+    broker.append()
+    broker.manager.tick(10 * LAG_MS + 1)
+    assert broker.asked_isr() is None
+    assert not leading.fetched_again(fetch, 10 * LAG_MS)  # there is something to fetch
+    assert broker.fetch(OTHER, 3, 10 * LAG_MS)[0].high_watermark == 2
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"fetch_offset": 1},
+        {"leader_epoch": 4},
+        {"leader_epoch": -1},
+        {"last_fetched_epoch": 4},
+        {"log_start_offset": 1},
+        {"broker_epoch": 8},
+        {"follower": 9},
+    ],
+)
+def test_a_fetch_that_says_something_else_is_no_repetition(fields: dict[str, int]) -> None:
+    _, leading, fetch = in_step()
+    assert not leading.fetched_again(replace(fetch, **fields), 0)
+
+
+def test_while_an_isr_is_asked_for_no_fetch_is_a_repetition() -> None:
+    broker, leading, fetch = in_step()
+    broker.append()
+    broker.fetch(OTHER, 3)
+    broker.manager.tick(10 * LAG_MS)
+    assert broker.asked_isr() == (1, 2)
+    assert not leading.fetched_again(replace(fetch, fetch_offset=3, broker_epoch=7), 0)
 
 
 def test_too_few_replicas_in_sync_take_no_records_that_all_must_have() -> None:

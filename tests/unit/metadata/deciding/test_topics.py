@@ -14,9 +14,9 @@ from ottla.metadata.deciding.topics import (
     Defaults,
     NewTopic,
     TopicGrowth,
-    added_assignment,
+    added_placing,
     check_new_name,
-    new_assignment,
+    new_placing,
     same_in_metrics,
 )
 from ottla.metadata.image import PartitionImage, TopicImage
@@ -37,7 +37,7 @@ def no_chance() -> int:
 
 
 def assigned(new: NewTopic) -> dict[int, tuple[int, ...]]:
-    return dict(new_assignment(new, ONE, DEFAULTS, no_chance))
+    return dict(dict(new_placing(new, ONE, DEFAULTS, no_chance)))
 
 
 def topic(count: int, *replicas: int, name: str = "t") -> TopicImage:
@@ -90,7 +90,7 @@ def test_minus_one_is_the_default() -> None:
     new = NewTopic(name="a", partition_count=2, replication_factor=1)
     assert assigned(new) == {0: (1,), 1: (1,)}
     three = Defaults(partition_count=1, replication_factor=3)
-    assert set(new_assignment(NewTopic(name="a"), THREE, three, lambda: 4)[0]) == {1, 2, 3}
+    assert set(dict(new_placing(NewTopic(name="a"), THREE, three, lambda: 4))[0]) == {1, 2, 3}
 
 
 @pytest.mark.parametrize("count", [0, -2, MAX_PARTITION_COUNT + 1])
@@ -107,7 +107,7 @@ def test_one_broker_holds_one_replica(factor: int) -> None:
 
 def test_chance_decides_who_leads_first() -> None:
     new = NewTopic(name="a", partition_count=1)
-    leaders = {new_assignment(new, THREE, DEFAULTS, lambda one=one: one)[0] for one in range(3)}
+    leaders = {dict(new_placing(new, THREE, DEFAULTS, lambda one=one: one))[0] for one in range(3)}
     assert leaders == {(1,), (2,), (3,)}
 
 
@@ -131,7 +131,7 @@ def test_replicas_that_cannot_be_are_refused(new: NewTopic, code: ErrorCode) -> 
 
 
 def test_added_partitions_have_as_many_replicas_as_the_others() -> None:
-    grown = added_assignment(TopicGrowth(name="t", partition_count=4), topic(2, 2, 3), THREE)
+    grown = dict(added_placing(TopicGrowth(name="t", partition_count=4), topic(2, 2, 3), THREE))
     assert sorted(grown) == [2, 3]
     assert {len(set(replicas)) for replicas in grown.values()} == {2}
 
@@ -151,14 +151,15 @@ def test_a_growth_that_cannot_be_is_refused(
     count: int, assignments: list[list[int]] | None, code: ErrorCode
 ) -> None:
     growth = TopicGrowth(name="t", partition_count=count, assignments=assignments)
-    assert refusal_of(lambda: added_assignment(growth, topic(2, 1, 2), THREE)) is code
+    assert refusal_of(lambda: dict(added_placing(growth, topic(2, 1, 2), THREE))) is code
 
 
 def test_an_unknown_topic_and_an_internal_one_are_not_grown() -> None:
     growth = TopicGrowth(name="__consumer_offsets", partition_count=4)
     internal = topic(1, 1, name=growth.name)
     codes = [
-        refusal_of(lambda one=one: added_assignment(growth, one, ONE)) for one in (None, internal)
+        refusal_of(lambda one=one: dict(added_placing(growth, one, ONE)))
+        for one in (None, internal)
     ]
     assert codes == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION]
 

@@ -75,6 +75,25 @@ def test_the_first_line_alone_says_whose_a_log_is() -> None:
     assert not is_ours_alone(disk, PARTITION)
 
 
+def test_the_first_line_is_read_whole_however_long_it_and_the_file_are() -> None:
+    disk = FakeFileSystem()
+    disk.make_directory("data")
+    disk.make_directory(PARTITION)
+    most = 2**63 - 1
+    known = Integrity(
+        topic_id=TOPIC_ID,
+        partition=TopicPartition("t" * 249, 2**31 - 1),
+        gapless_from=most,
+        gap_checkpoint=most,
+        start_offset=most,
+        segments=dict.fromkeys(range(most - 100, most), SegmentFacts(1, (2**31, 2**32 - 1), 2**31)),
+    )
+    replace_file(disk, join(PARTITION, INTEGRITY), integrity_text(known))
+    header = integrity_header(disk, PARTITION)
+    assert header is not None
+    assert (header.partition, header.gap_checkpoint) == (known.partition, most)
+
+
 def kill(disk: FakeFileSystem) -> FakeFileSystem:
     return disk.crash(CrashMode.KEEP)
 
