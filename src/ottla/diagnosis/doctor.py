@@ -38,7 +38,6 @@ from ottla.storage.files.filenames import (
     FileKind,
     parse_directory_name,
 )
-from ottla.storage.files.integrity import read_integrity
 from ottla.storage.files.partition_metadata import judge_topic_id
 from ottla.storage.findings import Finding, FindingKind
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
@@ -440,7 +439,7 @@ def _check_tier(examined: Examined) -> Iterator[Complaint]:
 
 def _check_topic_id(examined: Examined) -> Iterator[Complaint]:
     disk, folder = examined.place.file_system, examined.log.path
-    integrity = read_integrity(disk, folder)
+    integrity = examined.place.directory.integrity_of(folder)
     recorded_id = None if integrity is None else integrity.topic_id
     _, found = judge_topic_id(disk, join(folder, PARTITION_METADATA), recorded_id)
     if found is not None:
@@ -513,13 +512,13 @@ def _check_indexes(examined: Examined) -> Iterator[Complaint]:
 def _check_cleaner(examined: Examined) -> Iterator[Complaint]:
     """The cleaner's notes: failed passes, and segments that it skips."""
     place, log = examined.place, examined.log
+    if not place.config.is_compacted:
+        return
     try:
         troubles = read_troubles(place.file_system, place.directory.path)
     except CorruptionError:
         return  # reported by `_check_troubles`
     trouble = troubles.get(TopicPartition(log.topic, log.partition), Trouble())
-    if not place.config.is_compacted:
-        return
     if trouble.failure_count:
         yield Complaint(
             kind="cleaner_failing",

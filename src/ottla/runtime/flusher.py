@@ -8,6 +8,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
+from time import thread_time
 from typing import Final
 
 from ottla.base.clock import Clock
@@ -20,6 +21,12 @@ from ottla.storage.log.maintenance import FlushPlan
 logger = logging.getLogger(__name__)
 
 INTERVAL_S = 0.2
+
+IDLE_SHARE: Final = 100
+"""How many times as long as a round that found nothing the pause after it is, so that an idle
+broker of many partitions stays idle; at most `LONGEST_S`.
+"""
+LONGEST_S: Final = 1.0
 
 STOP_S: Final = 30.0
 """How long a stop waits for a sync. Other directories are closed then, which takes time too, and
@@ -79,21 +86,27 @@ class Flusher:
 
         An error must not end the thread, which nobody would notice.
         """
+        begun_s = thread_time()
         try:
-            self.flush_due()
+            has_flushed = self.flush_due()
         except Exception as error:
             now_ms = self._clock.monotonic_ms()
             if self._failures.note(None, error, now_ms, INTERVAL_S * 1000):
                 logger.exception("flushing failed, and will be tried again")
             return ((self._failures.retry_ms(None) or now_ms) - now_ms) / 1000
         self._failures.over(None)
-        return INTERVAL_S
+        if has_flushed:
+            return INTERVAL_S
+        return max(INTERVAL_S, min(IDLE_SHARE * (thread_time() - begun_s), LONGEST_S))
 
-    def flush_due(self) -> None:
-        """One round: every flush that is due now."""
+    def flush_due(self) -> bool:
+        """One round: every flush that is due now; returns whether there was any."""
+        has_flushed = False
         steps = self._broker.log_jobs.flushes.due_in_steps(self._clock.monotonic_ms())
         while (plans := self._next(steps)) is not None:
+            has_flushed |= bool(plans)
             self._carry_out(plans)
+        return has_flushed
 
     def _next(self, steps: Iterator[Plans]) -> Plans | None:
         with self._lock:

@@ -67,6 +67,16 @@ def test_a_round_that_fails_is_repeated_later_and_its_cause_is_logged_once(
     ]
 
 
+def test_after_a_round_that_took_long_and_found_nothing_the_flusher_waits_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    spent_s = iter([0.0, 0.005, 1.0, 1.5, 2.0, 2.001])
+    monkeypatch.setattr("ottla.runtime.flusher.thread_time", lambda: next(spent_s))
+    broker = open_broker(disk("/d"))
+    flusher = Flusher(broker, disk("/d"), clock=FakeClock(), lock=threading.RLock())
+    assert [flusher.run_once() for _ in range(3)] == pytest.approx([0.5, 1.0, 0.2])
+
+
 def test_a_stop_does_not_wait_for_ever_for_a_disk_and_leaves_its_directory_as_a_crash_does(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

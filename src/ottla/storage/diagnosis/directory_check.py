@@ -34,6 +34,7 @@ from ottla.storage.files.checkpoints import OffsetCheckpoint
 from ottla.storage.files.filenames import DirectoryState, parse_directory_name
 from ottla.storage.files.integrity import (
     Integrity,
+    integrity_header,
     is_integrity_lost,
     is_ours_still,
 )
@@ -237,7 +238,8 @@ class _DirectoryCheck:
 
     def _is_in_place(self, path: str, key: TopicPartition) -> bool:
         """Whether the log belongs to the partition that its directory is named after."""
-        wrong = owner_finding(self._files, path, key, self._topics)
+        header = integrity_header(self._files, path)
+        wrong = owner_finding(self._files, path, key, self._topics, header)
         self._add([] if wrong is None else [wrong])
         return wrong is None
 

@@ -18,9 +18,7 @@ from ottla.storage.files.checksummed import read_checksummed, with_checksum
 from ottla.storage.files.filenames import (
     CHECKPOINT_LOG_START,
     COPIED_LOG_STARTS,
-    partition_directory_name,
 )
-from ottla.storage.files.integrity import is_ours_alone
 
 logger = logging.getLogger(__name__)
 
@@ -83,9 +81,9 @@ class LogStarts:
         self._checkpoint.replace(content)
 
 
-def copied_start(file_system: FileSystem, directory: str, key: TopicPartition) -> int | None:
-    """A log's start in the copy of its directory, for readers; `None` if the copy is not valid."""
-    if not is_ours_alone(file_system, join(directory, partition_directory_name(*key))):
-        return None
-    copy = read_checksummed(file_system, join(directory, COPIED_LOG_STARTS), parse_offsets)
-    return None if copy is None else copy.get(key, 0)
+def copied_starts(file_system: FileSystem, directory: str) -> dict[TopicPartition, int] | None:
+    """The logs' starts in the copy of a directory, for readers; `None` if there is no valid one.
+
+    It counts for logs whose integrity file is valid; one that it does not name starts at 0.
+    """
+    return read_checksummed(file_system, join(directory, COPIED_LOG_STARTS), parse_offsets)

@@ -14,7 +14,7 @@ from ottla.base.files import FileSystem, join
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
 from ottla.storage.files.filenames import INTEGRITY, PARTITION_METADATA
-from ottla.storage.files.integrity import integrity_header
+from ottla.storage.files.integrity import Integrity
 from ottla.storage.files.known_topics import KnownTopics
 from ottla.storage.files.partition_metadata import read_topic_id
 from ottla.storage.findings import Finding, FindingKind
@@ -52,10 +52,13 @@ def wrong_owner(
 
 
 def owner_finding(
-    file_system: FileSystem, directory: str, key: TopicPartition, topics: KnownTopics
+    file_system: FileSystem,
+    directory: str,
+    key: TopicPartition,
+    topics: KnownTopics,
+    known: Integrity | None,
 ) -> Finding | None:
-    """As `wrong_owner`, by the files in the directory."""
-    known = integrity_header(file_system, directory)
+    """As `wrong_owner`, by the files in the directory; `known` is the `integrity_header`."""
     home, topic_id = (None, None) if known is None else (known.partition, known.topic_id)
     if home is None:
         # Without a topic id the code that needs one reports the error.

@@ -21,6 +21,7 @@ from ottla.storage.files.filenames import (
     CHECKPOINT_RECOVERY_POINT,
     CLEAN_SHUTDOWN,
     CLUSTER_METADATA,
+    COPIED_LOG_STARTS,
     INTEGRITY,
     LOCK,
     META_PROPERTIES,
@@ -34,12 +35,12 @@ from ottla.storage.files.filenames import (
 from ottla.storage.files.integrity import (
     Integrity,
     holds_integrity_files,
-    is_ours_alone,
+    integrity_header,
     is_ours_still,
     read_integrity,
 )
 from ottla.storage.files.known_topics import NO_TOPICS, KnownTopics, read_known_topics
-from ottla.storage.files.log_starts import copied_start
+from ottla.storage.files.log_starts import copied_starts
 from ottla.storage.files.meta_properties import MetaProperties, properties_of
 from ottla.storage.files.metadata_files import (
     has_metadata_log,
@@ -140,6 +141,8 @@ class ReadOnlyLogDirectory:
             str, tuple[FileStatus | None, dict[TopicPartition, int] | None]
         ] = {}
         self._listed: dict[str, PartitionFiles] = {}
+        self._copied: tuple[FileStatus | None, dict[TopicPartition, int] | None] | None = None
+        self._headers: dict[str, tuple[FileStatus | None, Integrity | None]] = {}
         self._integrity: dict[str, tuple[FileStatus | None, Integrity | None]] = {}
         self._boot_note: tuple[FileStatus | None, WrittenEnds | None] | None = None
         self._known_topics: tuple[MetadataSizes, KnownTopics] | None = None
@@ -242,7 +245,8 @@ class ReadOnlyLogDirectory:
             raise self._unknown(topic, partition)
         directory = join(self.path, partition_directory_name(topic, partition))
         key = TopicPartition(topic, partition)
-        wrong = owner_finding(self.file_system, directory, key, self._topics())
+        header = self._header_of(directory)
+        wrong = owner_finding(self.file_system, directory, key, self._topics(), header)
         if wrong is not None:
             raise CorruptionError(wrong.path, 0, wrong.reason)
         # Read before the listing, as a broker may write and flush more meanwhile.
@@ -266,6 +270,15 @@ class ReadOnlyLogDirectory:
         """The topic's id as it is now; `None` if it has none, or the partition is not here."""
         directory = join(self.path, partition_directory_name(topic, partition))
         return read_topic_id(self.file_system, join(directory, PARTITION_METADATA))
+
+    def _header_of(self, directory: str) -> Integrity | None:
+        """The first line of a partition's integrity file, cached until the file changes."""
+        status = self.file_system.status(join(directory, INTEGRITY))
+        known = self._headers.get(directory)
+        if known is None or known[0] != status:
+            known = status, integrity_header(self.file_system, directory)
+            self._headers[directory] = known
+        return known[1]
 
     def integrity_of(self, directory: str) -> Integrity | None:
         """A partition's integrity file, cached until it changes; as `read_integrity`."""
@@ -319,13 +332,21 @@ class ReadOnlyLogDirectory:
         tiered = None if self._tiers is None else self._tiers.log_start(directory)
         if tiered is not None:
             return tiered
-        copied = copied_start(self.file_system, self.path, key)
+        is_ours = self._header_of(directory) is not None
+        copied = self._copied_starts() if is_ours else None
         if copied is not None:
-            return copied
+            return copied.get(key, 0)
         stated = self.checkpointed(CHECKPOINT_LOG_START)
-        if not stated and is_ours_alone(self.file_system, directory):
+        if not stated and is_ours:
             return start_by_epochs(self.file_system, directory)  # both files are missing
         return stated.get(key, 0)
+
+    def _copied_starts(self) -> dict[TopicPartition, int] | None:
+        """The copy of the log starts, cached until it changes."""
+        status = self.file_system.status(join(self.path, COPIED_LOG_STARTS))
+        if self._copied is None or self._copied[0] != status:
+            self._copied = status, copied_starts(self.file_system, self.path)
+        return self._copied[1]
 
     def tiered_end(self, topic: str, partition: int) -> int:
         """The offset after the last one in the tier, all of which is committed; 0 without one."""
@@ -385,7 +406,7 @@ class ReadOnlyLogDirectory:
         a power failure may then leave a shorter log than they state.
         """
         directory = join(self.path, partition_directory_name(*key))
-        if is_point_lost or is_ours_alone(self.file_system, directory):
+        if is_point_lost or self._header_of(directory) is not None:
             return self._named_partitions().offset_of(key) or 0
         return 0
 

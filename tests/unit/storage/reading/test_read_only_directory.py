@@ -6,6 +6,7 @@ import pytest
 
 from ottla.base.errors import CorruptionError, UserError
 from ottla.base.files import FileSystem, join, remove_if_present
+from ottla.base.partitions import TopicPartition
 from ottla.config.topic import TopicConfig
 from ottla.metadata.deciding.topics import NewTopic
 from ottla.metadata.records import NoOpRecord, RemoveTopicRecord
@@ -22,6 +23,7 @@ from ottla.storage.files.filenames import (
     REPLICAS_MARK,
     delete_directory_name,
 )
+from ottla.storage.files.log_starts import copied_starts
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.storage.reading.read_only_directory import open_for_reading
 from ottla.storage.reading.read_only_log import ReadOnlyLog
@@ -175,6 +177,24 @@ def test_of_two_starts_the_one_with_a_checksum_counts(
     start_at(disk, 5)
     OffsetCheckpoint(disk, join(DIRECTORY, CHECKPOINT_LOG_START)).write({("t", 0): 7})
     assert reading(disk).log_start_offset == 5
+
+
+def test_the_starts_of_all_logs_are_read_once_and_again_when_they_change(
+    disk: FakeFileSystem, log: PartitionLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[str] = []
+
+    def counting(files: FileSystem, path: str) -> dict[TopicPartition, int] | None:
+        read.append(path)
+        return copied_starts(files, path)
+
+    monkeypatch.setattr("ottla.storage.reading.read_only_directory.copied_starts", counting)
+    directory = open_for_reading(DIRECTORY, disk)
+    start_at(disk, 5)
+    assert [directory.log_start("t", 0) for _ in range(3)] == [5, 5, 5]
+    assert len(read) == 1
+    start_at(disk, 12345)
+    assert directory.log_start("t", 0) == 12345
 
 
 def test_what_an_idle_leader_writes_does_not_have_the_metadata_log_read_again() -> None:
