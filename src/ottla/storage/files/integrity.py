@@ -35,7 +35,7 @@ from ottla.storage.files.filenames import (
     DirectoryState,
     parse_directory_name,
 )
-from ottla.storage.files.integrity_lines import checked_lines, line_of, size_of
+from ottla.storage.files.integrity_lines import HEADER_SIZE, checked_lines, line_of, size_of
 from ottla.storage.files.losses import KnownLosses
 from ottla.storage.findings import Finding, FindingKind
 
@@ -50,9 +50,6 @@ WORD_COUNTS = {"log": 7, "segment": 6, "start": 2, "snapshot": 3, "swap": 4}
 
 NEIGHBOURS_ASKED = 100
 """Maximum number of other logs that are searched for an integrity file, see `is_integrity_lost`."""
-
-HEADER_SIZE = 1024
-"""More than the log's line has: the name of a topic, which has at most 249 letters, and numbers."""
 
 WASTE_ALLOWED = 100
 """The file is rewritten when its obsolete lines outnumber the current ones by more than this."""

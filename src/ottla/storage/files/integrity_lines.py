@@ -12,6 +12,9 @@ from operator import ne
 
 from ottla.codec.crc32c import checksum_function, crc32c
 
+HEADER_SIZE = 1024
+"""More than the log's line has: the name of a topic, which has at most 249 letters, and numbers."""
+
 CHECKSUM_SIZE = len(b" %08x\n" % 0)
 """Of the checksum of a line, with the space before it and the end of the line."""
 

@@ -3,6 +3,7 @@
 import errno
 import itertools
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -13,9 +14,12 @@ from ottla.base.files import FileSystem
 from ottla.base.resource_kinds import ResourceKind
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange, ConfigOperation
+from ottla.broker.configs.group_configs import GroupConfigs
 from ottla.broker.configs.settings import ConfigSource
 from ottla.broker.quotas.quota_changes import QuotaAlteration
+from ottla.config.broker import BrokerConfig
 from ottla.config.group import GroupConfig
+from ottla.config.usable import usable
 from ottla.coordinator.consumer.requests import HeartbeatAnswer, HeartbeatRequest
 from ottla.testing import CrashMode, CrashPoint, every_crash_point
 from tests.support.altering import alter_group, alter_quota
@@ -238,3 +242,31 @@ def test_settings_are_old_or_new_whenever_the_broker_crashes() -> None:
         change_and_change_again, make_file_system=lambda: disk("/d", "/e"), seeds=1
     )
     assert sum(1 for _ in map(check_changes, points)) > 50
+
+
+def test_settings_that_many_groups_have_are_parsed_once_and_each_bad_one_is_named(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed: list[Mapping[str, str]] = []
+
+    def counting(values: Mapping[str, str], *rest: Any) -> Any:
+        parsed.append(values)
+        return usable(values, *rest)
+
+    monkeypatch.setattr("ottla.broker.configs.group_configs.usable", counting)
+    fine, other, bad = {TIMEOUT: "50000"}, {TIMEOUT: "51000"}, {TIMEOUT: "soon"}
+    groups = GroupConfigs(BrokerConfig(), {"a": fine, "b": fine, "c": other, "d": bad, "e": bad})
+    assert parsed == [fine, other, bad, bad]
+    assert [groups.of(one).consumer_session_timeout_ms for one in "abcd"] == [
+        50_000,
+        50_000,
+        51_000,
+        45_000,
+    ]
+    assert [("group d" in one, "group e" in one) for one in caplog.messages] == [
+        (True, False),
+        (False, True),
+    ]
+    groups.change("b", other)
+    assert groups.of("b") is groups.of("c")
+    assert len(parsed) == 4
