@@ -30,7 +30,7 @@ from ottla.quorum.messages import (
     SnapshotAnswer,
     SnapshotId,
 )
-from ottla.quorum.node import Node
+from ottla.quorum.node import Forgetful, Node
 from ottla.quorum.roles import Candidate, Leader, ParkedFetch, Progress
 from ottla.quorum.voters import BEFORE_LOG, ReplicaKey, VoterSet, voter_records
 from ottla.record.builder import PackedRecords, RecordBatchBuilder
@@ -219,6 +219,8 @@ class Leading:
             one.caught_up_ms, one.caught_up_time_ms = node.now_ms, node.at.now_ms
         elif one.fetched_ms >= 0 and request.offset >= one.leaders_end:
             one.caught_up_ms, one.caught_up_time_ms = one.fetched_ms, one.fetched_time_ms
+        if request.offset < one.end_offset and node.voters.has(key):
+            node.forgetful = Forgetful(key.id, one.end_offset, request.offset)
         one.end_offset = request.offset
         one.fetched_ms, one.fetched_time_ms = node.now_ms, node.at.now_ms
         one.leaders_end = node.log.end_offset

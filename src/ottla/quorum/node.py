@@ -4,6 +4,7 @@ Kafka's counterpart: `QuorumState`.
 """
 
 from collections.abc import Callable, Hashable
+from typing import NamedTuple
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.timestamps import Timestamps
@@ -34,6 +35,14 @@ from ottla.quorum.roles import (
 from ottla.quorum.voters import Endpoint, ReplicaKey, VoterHistory, VoterSet
 
 
+class Forgetful(NamedTuple):
+    """A voter that had all below one offset durably, and asks from an earlier one."""
+
+    voter_id: int
+    had: int
+    has: int
+
+
 class Node:
     """`random_below(n)` is a number from 0 to n - 1."""
 
@@ -57,6 +66,8 @@ class Node:
         """Until then others have the first chance to lead: this node did, and could not decide."""
         self.doubled_epoch: int | None = None
         """One that this node leads by what others say, and has never begun."""
+        self.forgetful: Forgetful | None = None
+        """The last voter that has asked this leader for what it had."""
         self.unheard: set[int] = set()
         """Voters whose epochs must be known before this node, whose `quorum-state` is lost, takes
         part again.

@@ -636,3 +636,16 @@ def test_a_node_starts_behind_a_snapshot_that_its_log_does_not_reach() -> None:
     node = Driver(log=log, election=ElectionState(3, 2))
     assert node.quorum.node.log.end == EpochEnd(3, 9)
     assert node.quorum.high_watermark == 9
+
+
+def test_a_leader_notes_a_voter_that_asks_again_for_what_it_had() -> None:
+    node = Driver()
+    node.lead()
+    epoch, end = node.quorum.epoch, node.quorum.node.log.end.end_offset
+    assert node.quorum.node.forgetful is None
+    node.ask(fetch(FOUR, epoch, end, epoch))
+    node.ask(fetch(FOUR, epoch, 0, 0))
+    assert node.quorum.node.forgetful is None, "an observer promises nothing"
+    node.ask(fetch(TWO, epoch, 0, 0))
+    assert node.quorum.node.forgetful == (TWO.id, end, 0)
+    assert node.quorum.high_watermark == end

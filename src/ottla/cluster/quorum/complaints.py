@@ -15,6 +15,13 @@ logger = logging.getLogger(__name__)
 LONG_MS: Final = 10_000
 """How long nobody must have led before people are told: elections take less."""
 
+FORGETFUL: Final = (
+    "voter {0} had the metadata log up to offset {1}, and asks from {2} again: its disk has lost "
+    "what was synced, or its directory is an old copy; what only it and voters that are lost had "
+    "may be lost; it fetches the rest again, but may have voted twice: remove it from the voters, "
+    "format a new directory and let it join again"
+)
+
 
 class Complaints:
     def __init__(
@@ -45,6 +52,9 @@ class Complaints:
                 "quorum; give this one another node.id, or stop the other"
             )
         self._doubled_epoch = doubled
+        forgetful, quorum.node.forgetful = quorum.node.forgetful, None
+        if forgetful is not None:
+            self._complain(FORGETFUL.format(*forgetful))
         role = quorum.role
         # Who stands for election in vain goes back to a leader that may be gone.
         if isinstance(role, Leader) or (isinstance(role, Follower) and role.has_fetched):

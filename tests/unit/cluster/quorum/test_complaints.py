@@ -13,6 +13,7 @@ from ottla.quorum.election_state import ElectionState
 from ottla.quorum.log import lineage_of
 from ottla.quorum.machine import Quorum
 from ottla.quorum.messages import BeginQuorumEpoch, FetchAnswer, Known
+from ottla.quorum.node import Forgetful
 from ottla.quorum.options import QuorumOptions
 from ottla.quorum.voters import Endpoint, ReplicaKey, Voter, VoterHistory, VoterSet
 from tests.simulation.quorum_disk import MemoryDirectory
@@ -106,3 +107,14 @@ def test_a_node_that_is_elected_says_why_it_has_stood_and_one_that_has_led_befor
         "node 1 leads epoch 4 of the quorum: it has started",
         "node 2 leads epoch 5 of the quorum",
     ]
+
+
+def test_a_voter_that_has_lost_records_is_named_once() -> None:
+    quorum, lines = started(), list[str]()
+    complaints = Complaints(lines.append, dict[int, str])
+    quorum.node.forgetful = Forgetful(2, 120, 80)
+    for _ in range(2):
+        complaints.look(quorum, at(0))
+    (line,) = lines
+    assert line.startswith("voter 2 had the metadata log up to offset 120, and asks from 80 again")
+    assert line.endswith("format a new directory and let it join again")
