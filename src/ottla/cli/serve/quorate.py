@@ -33,6 +33,7 @@ from ottla.storage.files.meta_properties import first_properties, properties_of
 
 if TYPE_CHECKING:
     from ottla.cli.serve.tables import TableSource
+    from ottla.client.connecting.security import Security
     from ottla.quorum.voters import Endpoint
     from ottla.server.network.listener import Server
 
@@ -51,7 +52,8 @@ class Quorate:
         """
         if config.zookeeper_connect:
             raise _together("zookeeper.connect", config.zookeeper_connect)
-        broker_security(_of_controllers(config), controller_protocol(config))
+        security = broker_security(_of_controllers(config), controller_protocol(config))
+        _check_mechanism(security, config)
         self._config = config
         self._paths = paths
         self._clock = clock
@@ -228,6 +230,18 @@ def _of_controllers(config: BrokerConfig) -> BrokerConfig:
         return config
     mechanism = config.sasl_mechanism_controller_protocol
     return replace(config, sasl_mechanism_inter_broker_protocol=mechanism)
+
+
+def _check_mechanism(security: "Security", config: BrokerConfig) -> None:
+    """Raises `UserError` for controllers that could never elect the first leader."""
+    count = max(len(config.voters), len(config.bootstrap_controllers))
+    if not security.mechanism.startswith("SCRAM-") or not config.has_controller_role or count < 2:
+        return
+    raise UserError(
+        f"sasl.mechanism.controller.protocol={security.mechanism}: users of SCRAM are in the log "
+        "whose leader several controllers elect only once they have logged in to each other; "
+        "use PLAIN, OAUTHBEARER, or SSL with ssl.client.auth=required"
+    )
 
 
 def _format_if_new(config: BrokerConfig, paths: Sequence[str], clock: Clock) -> None:

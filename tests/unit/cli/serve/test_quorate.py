@@ -36,6 +36,25 @@ def test_a_login_with_which_no_controller_is_reached_is_refused_before_anything_
     assert not (tmp_path / META_PROPERTIES).exists()
 
 
+def test_controllers_that_log_in_with_what_only_their_leader_knows_are_refused(
+    tmp_path: Path,
+) -> None:
+    login = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="b"'
+    given = {
+        **ROLES,
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
+        "sasl.mechanism.controller.protocol": "SCRAM-SHA-256",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+        "listener.name.controller.scram-sha-256.sasl.jaas.config": f'{login} password="s";',
+        "log.dirs": str(tmp_path),
+    }
+    several = {**given, "controller.quorum.bootstrap.servers": "127.0.0.1:9093,127.0.0.1:9193"}
+    with pytest.raises(UserError, match=r"^sasl\.mechanism\.controller\.protocol=SCRAM"):
+        Quorate(broker_config(several), [str(tmp_path)], SystemClock())
+    assert not (tmp_path / META_PROPERTIES).exists()
+    Quorate(broker_config(given), [str(tmp_path)], SystemClock())
+
+
 def test_what_ends_a_node_is_said_once_when_it_has_stopped(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
