@@ -11,6 +11,7 @@ from ottla.base.errors import StorageError
 from ottla.base.files import FileSystem
 from ottla.broker.broker import Broker
 from ottla.broker.membership.marker_requests import Marker
+from ottla.broker.transactions.coordinator import ENDED_AT_ONCE
 from ottla.broker.transactions.marker_sender import RETRY_MS
 from ottla.broker.waiting.fetch_queries import FetchQuery, PartitionQuery
 from ottla.coordinator.offsets.commits import CommitRequest
@@ -104,6 +105,34 @@ def end(broker: Broker, claim: ProducerClaim, *, is_commit: bool = True) -> Erro
     answer = broker.transactions.end(claim, at(0), is_commit=is_commit)
     broker.appends.write_out()
     return answer.error
+
+
+def test_of_many_transactions_that_time_out_a_server_ends_some_in_each_round(
+    broker: Broker,
+) -> None:
+    keys = [f"tx-{number}" for number in range(2 * ENDED_AT_ONCE)]
+    for key in keys:
+        request = InitRequest(transactional_id=key, timeout_ms=1000)
+        answer = broker.transactions.init_producer(request, at(0))
+        claim = ProducerClaim(
+            transactional_id=key, producer_id=answer.producer_id, epoch=answer.epoch
+        )
+        broker.transactions.add_partitions(claim, [A], at(0))
+        broker.appends.write_out()
+    broker.budget.limit(lambda: False, lambda deed: deed())
+
+    def open_ones() -> int:
+        machines = broker.transactions.known
+        listed = [one for machine in machines for one in machine.list_transactions()]
+        return sum(one.state == "Ongoing" for one in listed)
+
+    assert open_ones() == len(keys)
+    left = []
+    while not left or left[-1]:
+        broker.transactions.advance(at(1001))
+        broker.appends.write_out()
+        left.append(open_ones())
+    assert left == [ENDED_AT_ONCE, 0]
 
 
 def read_committed(broker: Broker, where: tuple[str, int]) -> list[bytes | None]:
