@@ -47,11 +47,13 @@ KEY_QUERY = "select count(distinct key) from orders"
 TIME_QUERY = "select date_trunc('hour', timestamp), count(*) from orders group by 1"
 OFFSET_QUERY = "select orders.offset % 1000, count(*) from orders group by 1"
 BOUNDS_QUERY = 'select min("offset"), max("offset"), sum("offset"), count(*) from orders'
+COUNT_QUERY = "select count(*) from orders"
 QUERIES = {
     "keys": KEY_QUERY,
     "times": TIME_QUERY,
     "offsets": OFFSET_QUERY,
     "bounds of offsets": BOUNDS_QUERY,
+    "count": COUNT_QUERY,
 }
 
 
