@@ -115,3 +115,14 @@ def test_where_a_format_has_no_feed_it_is_refused(
         orders.table = table
         with pytest.raises(UserError, match="Iceberg has no such feed"):
             orders.load(order(1))
+
+
+def test_a_feed_of_directories_that_urls_spell_otherwise_is_read_by_others(tmp_path: Path) -> None:
+    by = parse_partitioning("value.country")
+    orders = Orders(tmp_path, Upsert(key=("value.id",)), has_change_feed=True, partitioning=by)
+    orders.load(order(1, 1, country="ü/%"), order(2, 1, country="a b"))
+    orders.load(order(1, 2, country="ü/%"), order(2, 2, country="#?"))
+    check(orders.table)
+    # It opens the files by the paths in the log.
+    deltalake.DeltaTable(orders.table).delete("value.id = 7")
+    assert orders.differences() == []

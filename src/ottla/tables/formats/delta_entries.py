@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
+from urllib.parse import quote
 
 from ottla.codec.crc32c import crc32c
 from ottla.tables.columns.statistics import LeafStatistics, Path, nested, shortened
@@ -107,10 +108,15 @@ def entry_of(change: Change, columns: int | None = None) -> list[dict[str, Any]]
     ]
 
 
+def _url(path: str) -> str:
+    """A file's path as the library writes it: the texts must be equal for it to be removed."""
+    return quote(path, safe="!$&'()+,/:;=@")
+
+
 def _add(change: Change, parts: Sequence[DataFile]) -> dict[str, Any]:
     """An added file, with Delta's names."""
     return {
-        "path": parts[0].path,
+        "path": _url(parts[0].path),
         "partitionValues": partition_values(parts[0]),
         "size": parts[0].size,
         "modificationTime": change.committed_ms,
@@ -121,7 +127,7 @@ def _add(change: Change, parts: Sequence[DataFile]) -> dict[str, Any]:
 
 def _remove(change: Change, parts: Sequence[DataFile]) -> dict[str, Any]:
     return {
-        "path": parts[0].path,
+        "path": _url(parts[0].path),
         "deletionTimestamp": change.committed_ms,
         "dataChange": change.has_new_rows,
         "extendedFileMetadata": True,
@@ -133,6 +139,7 @@ def _remove(change: Change, parts: Sequence[DataFile]) -> dict[str, Any]:
 def _changed(parts: Sequence[DataFile]) -> dict[str, Any]:
     """A file of the rows that a commit changed."""
     return {
+        # `load_cdf` of deltalake 1.6 takes this path as it is, and no URL.
         "path": parts[0].path,
         "partitionValues": partition_values(parts[0]),
         "size": parts[0].size,
