@@ -121,8 +121,9 @@ def test_a_feed_of_directories_that_urls_spell_otherwise_is_read_by_others(tmp_p
     by = parse_partitioning("value.country")
     orders = Orders(tmp_path, Upsert(key=("value.id",)), has_change_feed=True, partitioning=by)
     orders.load(order(1, 1, country="ü/%"), order(2, 1, country="a b"))
-    orders.load(order(1, 2, country="ü/%"), order(2, 2, country="#?"))
-    check(orders.table)
+    orders.load(order(1, 2, country="ü/%"), order(2, 2, country="[1]"))
     # It opens the files by the paths in the log.
-    deltalake.DeltaTable(orders.table).delete("value.id = 7")
+    table = deltalake.DeltaTable(orders.table)
+    assert table.to_pyarrow_table().num_rows == 2
+    table.delete("value.id = 7")
     assert orders.differences() == []

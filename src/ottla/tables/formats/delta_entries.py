@@ -139,8 +139,7 @@ def _remove(change: Change, parts: Sequence[DataFile]) -> dict[str, Any]:
 def _changed(parts: Sequence[DataFile]) -> dict[str, Any]:
     """A file of the rows that a commit changed."""
     return {
-        # `load_cdf` of deltalake 1.6 takes this path as it is, and no URL.
-        "path": parts[0].path,
+        "path": _url(parts[0].path),
         "partitionValues": partition_values(parts[0]),
         "size": parts[0].size,
         "dataChange": False,
