@@ -14,6 +14,7 @@ from ottla.client.refusals import RefusedError
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 TIMEOUT_MS = 30_000
+PARTITIONS_NAMED = 10
 
 MOVED = LEADS_NOT | {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 """Errors for a partition that is known to exist."""
@@ -144,6 +145,20 @@ class Asking:
                     raise
                 on_unreachable(error)
         return found
+
+    def _leaderless(self, topic: str) -> UnreachableError | None:
+        """The error for partitions of an internal topic that no broker leads: what they keep is
+        coordinated by none, and in no broker's list.
+        """
+        asked = [MetadataRequestTopic(name=topic)]
+        request = MetadataRequest(topics=asked, allow_auto_topic_creation=False)
+        (found,) = self._cluster.ask_any(lambda anyone: anyone.ask(request)).topics
+        without = sorted(one.partition_index for one in found.partitions if one.leader_id < 0)
+        if not without:
+            return None
+        named = ", ".join(f"{topic}-{one}" for one in without[:PARTITIONS_NAMED])
+        more = len(without) - PARTITIONS_NAMED
+        return UnreachableError(f"no broker leads {named}" + (f" and {more} more" * (more > 0)))
 
     def _of_leaders(
         self,

@@ -16,6 +16,7 @@ from ottla.client.bulk.reading import by_partition
 from ottla.client.connecting.cluster import CoordinatorKind, check
 from ottla.client.connecting.connection import Connection
 from ottla.client.refusals import RefusedError, refusals
+from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.consumer_group_describe import (
     Assignment,
@@ -50,13 +51,16 @@ class GroupAdmin(Asking):
     ) -> list[ListedGroup]:
         """The groups of all brokers, in order; only those in some states, if any are named. Raises
         `RefusedError`, and `UnreachableError` if a broker does not answer; with `on_unreachable`
-        that is called instead, and the broker's groups are left out.
+        that is called instead, also for partitions of groups that no broker leads, and what is not
+        known is left out.
 
         >>> admin.alter_group_offsets("billing", {ottla.TopicPartition("orders", 0): 2})
         >>> [one.group for one in admin.list_groups()]
         ['billing']
         """
         found = self._of_brokers(partial(_groups_of, states), on_unreachable)
+        if on_unreachable is not None and (error := self._leaderless(CONSUMER_OFFSETS)):
+            on_unreachable(error)
         return sorted((one for each in found for one in each), key=lambda one: one.group)
 
     def describe_groups(self, groups: Iterable[str | ListedGroup]) -> list[GroupDescription]:

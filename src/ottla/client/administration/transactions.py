@@ -15,6 +15,7 @@ from ottla.client.administration.topics import TopicAdmin
 from ottla.client.bulk.reading import READ_COMMITTED, by_partition
 from ottla.client.connecting.cluster import CoordinatorKind
 from ottla.client.connecting.connection import Connection
+from ottla.metadata.deciding.topic_rules import TRANSACTION_STATE
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.describe_producers import (
     DescribeProducersRequest,
@@ -181,7 +182,8 @@ class TransactionAdmin(TopicAdmin):
     ) -> list[ListedTransaction]:
         """The transactional ids of all coordinators; empty filters match all. Raises
         `UnreachableError` if a broker does not answer; with `on_unreachable` that is called
-        instead, and what it coordinates is left out.
+        instead, also for partitions of transactions that no broker leads, and what is not known is
+        left out.
 
         >>> producer_id, epoch = admin.fence("billing-1", timeout_ms=60_000)
         >>> listed = admin.list_transactions(producer_ids=[producer_id])
@@ -193,6 +195,8 @@ class TransactionAdmin(TopicAdmin):
             return _listed(broker, states, producer_ids)
 
         found = [one for each in self._of_brokers(ask, on_unreachable) for one in each]
+        if on_unreachable is not None and (error := self._leaderless(TRANSACTION_STATE)):
+            on_unreachable(error)
         return sorted(found, key=lambda one: one.transactional_id)
 
     def describe_transactions(
@@ -230,10 +234,10 @@ class TransactionAdmin(TopicAdmin):
     def coordinator_view(
         self, *, on_unreachable: Callable[[UnreachableError], object] | None = None
     ) -> CoordinatorView:
-        """All transactions that the brokers coordinate; incomplete if they do not report them,
-        and of files if some are damaged or a cluster's other brokers have more. Raises
-        `UnreachableError` if a broker does not answer; with `on_unreachable` that is called
-        instead, and the view is incomplete.
+        """All transactions that the brokers coordinate; incomplete if they do not report them, if
+        no broker leads some of their partitions, and of files if some are damaged or a cluster's
+        other brokers have more. Raises `UnreachableError` if a broker does not answer; with
+        `on_unreachable` that is called instead, and the view is incomplete.
 
         >>> view = admin.coordinator_view()
         >>> view.is_complete
@@ -249,12 +253,16 @@ class TransactionAdmin(TopicAdmin):
         answers = self._of_brokers(ask, on_unreachable)
         if None in answers:
             return NO_COORDINATOR
+        leaderless = self._leaderless(TRANSACTION_STATE)
+        if leaderless is not None and on_unreachable is not None:
+            on_unreachable(leaderless)
         found = [one for one in answers if one is not None]
         # An id may expire between the two requests.
         known = [_coordinated(one) for _, all_ in found for one in all_ if not one.error_code]
         return CoordinatorView(
             transactions=sorted(known, key=lambda one: one.transactional_id),
-            is_complete=len(found) == len(self._cluster.node_ids())
+            is_complete=leaderless is None
+            and len(found) == len(self._cluster.node_ids())
             and all(broker.has_all_transactions for broker, _ in found),
         )
 
