@@ -21,7 +21,6 @@ from ottla.record.batch_notes import BatchNotes, RangeNotes
 from ottla.record.batch_roll_up import BatchRollUp, count_in, roll_up
 from ottla.sources.log_source import ANY_TASKS, LogPartition, OffsetsGoneError, OnUnreadable, Split
 from ottla.sources.options import Isolation
-from ottla.sources.reading_ahead import read_ahead
 from ottla.sources.splits import OffsetSpan, SplitOptions, split_ranges
 from ottla.sources.topic_choice import TopicChoice
 from ottla.storage.findings import Finding
@@ -95,7 +94,6 @@ class LogFiles:
         self._stable = StableEnds()
         self._listed: dict[TopicPartition, ReadOnlyLog] = {}
         self._notes: dict[TopicPartition, BatchNotes] | None = None
-        self._reads_ahead = False
 
     def note_batches(self) -> None:
         """From now on reads note what `roll_up` needs, which then tells of what was read, once.
@@ -103,15 +101,6 @@ class LogFiles:
         Of ten thousand short segments, opening each again would cost as much as reading them.
         """
         self._notes = {}
-
-    def read_ahead(self) -> None:
-        """From now on a read of offsets alone gets what comes next in a thread of its own, for
-        whoever has one consumer of all rows.
-
-        Tasks side by side have the cores busy without it, and a consumer of other columns has work
-        for them.
-        """
-        self._reads_ahead = True
 
     def __reduce__(self) -> "tuple[partial[LogFiles], tuple[()]]":
         """Another process opens the directories itself."""
@@ -208,9 +197,7 @@ class LogFiles:
             size = arrow_columns.SCAN_SIZE
             regions = log.batches.regions(offset, split.until_offset, size=size)
             # What is noted is a load, which reads all.
-            groups = region_groups(regions, first_size=size if is_noted else 0)
-            is_ahead = self._reads_ahead and list(columns) == ["offset"]
-            for group in read_ahead(groups) if is_ahead else groups:
+            for group in region_groups(regions, first_size=size if is_noted else 0):
                 yield from _decoded(log, group, split, columns, aborted)
                 offset = group[-1].next_offset
                 if is_noted:

@@ -100,16 +100,12 @@ def _is_time(position: Position) -> bool:
 
 def open_source(target: Target, topic: str) -> "LogSource":
     """Opens the source of one topic; raises `UserError`."""
-    from ottla.sources.log_files import LogFiles
     from ottla.sources.opening import open_log, topic_options
 
     text = ",".join(target.directories) or ",".join(
         f"{host}:{port}" for host, port in target.addresses
     )
-    source = open_log(topic_options(text, topic, client=target.settings, tier=target.tier))
-    if isinstance(source, LogFiles):
-        source.read_ahead()
-    return source
+    return open_log(topic_options(text, topic, client=target.settings, tier=target.tier))
 
 
 def topics_of(target: Target) -> list[str]:
