@@ -84,6 +84,6 @@ def _clusters(target: Target, stack: ExitStack) -> "tuple[Cluster, Cluster]":
     from ottla.client.connecting.target import open_target
 
     place = stack.enter_context(target.for_clients())
-    settings = target.client_settings()
+    settings = target.patient().client_settings()
     reader = stack.enter_context(open_target(place, settings))
     return reader, stack.enter_context(open_target(place, settings))
