@@ -15,6 +15,7 @@ from ottla.base.errors import UserError
 from ottla.base.partitions import OffsetRange, TopicPartition
 from ottla.loading.dead_letters import set_aside
 from ottla.loading.job import LoadJob, LoadPlan, LoadState
+from ottla.loading.letter_check import without_wrong
 from ottla.loading.letter_source import Letters, LetterSource
 from ottla.loading.load import Loaded, LoadReport, claimed, load_new
 from ottla.loading.plan import check_same_topic
@@ -22,7 +23,7 @@ from ottla.loading.quarantined import kept_before, quarantined_files, quarantine
 from ottla.loading.rerun_plan import RerunRange, plan_rerun
 from ottla.sources.bounds import EARLIEST, LATEST, Bound, BoundKind
 from ottla.sources.log_source import LogSource
-from ottla.tables import Action, Piece, covered, parts_of
+from ottla.tables import Action, Piece, TableLayout, covered, parts_of
 
 
 def rerun(job: LoadJob, wanted: RerunRange) -> LoadReport:
@@ -47,7 +48,7 @@ def redrive(job: LoadJob) -> list[LoadReport]:
     """
     job.table.require()
     with claimed(job) as state:
-        there, lost = _where_they_are(job)
+        there, lost = _where_they_are(job, state.layout)
         if state.layout.is_latest:
             if lost.rows:
                 raise UserError(_late(job, lost))
@@ -75,14 +76,15 @@ def _read_again(
 
 
 def _where_they_are(
-    job: LoadJob,
+    job: LoadJob, layout: TableLayout
 ) -> tuple[dict[TopicPartition, OffsetRange], Letters]:
     """The ranges of the records to read again that the log still has; and those that it has not."""
     starts = {one.place: one.start_offset for one in job.log.partitions()}
     lost = kept_before(job.table, job.route.topic, starts)
     if job.options.dead_letters is not None:
         letters = job.options.dead_letters.letters(job.route.topic, lost)
-        return _by_where_they_are(job, letters, starts)
+        there, sent = _by_where_they_are(job, letters, starts)
+        return there, without_wrong(job, layout, sent, lost)
     there = quarantined_ranges(job.table, job.route.topic, starts)
     if not there and not lost.rows and (files := quarantined_files(job.table)):
         raise UserError(

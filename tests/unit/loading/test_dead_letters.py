@@ -166,6 +166,34 @@ def test_a_letter_that_was_mended_stands_for_its_record_in_whichever_partition_i
     assert redrive(orders.job()) == []
 
 
+def test_a_letter_that_cannot_be_decoded_either_leaves_its_record_as_it_was_set_aside(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    orders = Orders(tmp_path)
+    orders.append(b"{", b'{"id": 1}')
+    load(orders.job())
+    with ottla.open(orders.log) as log:
+        log.delete_records("orders", {0: 1})
+        (bad,) = log.read("dead", 0)
+
+    def mend(value: bytes | None) -> None:
+        with ottla.open(orders.log) as log:
+            log.append("dead", value, bad.key, headers=bad.headers)
+
+    before = ottla.table.quarantine(orders.table).to_table()
+    for value in (b'{"id": "still wrong"}', bad.value):
+        mend(value)
+        for _ in range(2):
+            assert redrive(orders.job()) == []
+            assert ottla.table.quarantine(orders.table).to_table() == before
+            assert "orders-0, offset 0: the letter that was sent" in caplog.text
+            caplog.clear()
+    mend(b'{"id": 7}')
+    assert len(redrive(orders.job())) == 1
+    assert orders.ids() == [1, 7]
+    assert redrive(orders.job()) == []
+
+
 def test_a_late_record_of_the_topic_alone_is_not_merged_in_an_order_that_nobody_knows(
     tmp_path: Path,
 ) -> None:

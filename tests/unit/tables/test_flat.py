@@ -37,7 +37,7 @@ from ottla.tables.maintenance.sorting import SortColumn
 from ottla.tables.maintenance.vacuum import vacuum
 from ottla.tables.table import Table
 from ottla.tables.values.decoder import Decoded, Decoding, ValueFormat
-from ottla.tables.values.projection import ProjectedDecoder, Projection
+from ottla.tables.values.projection import ProjectedDecoder, Projection, continued
 from ottla.tables.values.schema import parse_schema
 from ottla.tables.writing.record_writer import OnError
 
@@ -295,6 +295,17 @@ def test_a_field_with_a_dot_in_its_name_is_selected_and_renamed() -> None:
     for flat, key in ((True, "a.b"), (False, "value.a.b")):
         with pytest.raises(UserError, match=r"cannot be named here; use --rename a\.b=a_b"):
             row_order(Upsert(key=(key,)), columns, is_flat=flat)
+
+
+def test_a_wrong_name_is_that_of_this_load_though_one_of_an_earlier_load_is_gone_too() -> None:
+    had = Projection(rename=(("id", "order_id"),), cast="order_id bigint")
+    rows = pa.array([{"at": 1}], parse_schema("at int"))
+    for asked, words in (
+        (Projection(rename=(("nope", "x"),)), "--rename nope: there is no such column"),
+        (Projection(rename=(("id", "order_id"), ("no", "y"))), "--rename no: there is no such"),
+    ):
+        with pytest.raises(UserError, match=words):
+            ProjectedDecoder(Given(rows), continued(had, asked) or had)
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ def _columns(kind: Any, projection: Projection) -> list[_Column]:
         source = _type_at(kind, path)
         found.append(_Column(path, name, source, casts.pop(name, source)))
     for option, left in (("--rename", renamed), ("--cast", casts)):
-        for name in left:
+        for name in reversed(left):  # What a load asks for comes after what earlier loads did.
             there = ", ".join(one.name for one in found)
             raise UserError(f"{option} {name}: there is no such column; there are {there}")
     _check_names(found)
