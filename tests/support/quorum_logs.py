@@ -22,6 +22,20 @@ from tests.support.metadata import image_of
 LIMITS = SegmentLimits(size=1 << 20)
 
 
+def open_only(files: FileSystem, path: str = "/d") -> LogDirectory:
+    """A node's directory, without the quorum's log."""
+    options = OpenOptions(
+        now_ms=NOW_MS,
+        node_id=1,
+        cluster_id="a-cluster-for-tests-01",
+        new_id=lambda: id_of(1),
+        random_below=lambda _: 0,
+        topic_config=lambda _: TopicConfig(),
+        is_replicated=True,
+    )
+    return LogDirectory.open(path, files, options)
+
+
 class QuorumDirectory:
     """One use of a directory by a node."""
 
@@ -33,15 +47,7 @@ class QuorumDirectory:
         limits: SegmentLimits = LIMITS,
         own: Voter | None = None,
     ) -> None:
-        options = OpenOptions(
-            now_ms=NOW_MS,
-            node_id=1,
-            cluster_id="a-cluster-for-tests-01",
-            new_id=lambda: id_of(1),
-            random_below=lambda _: 0,
-            topic_config=lambda _: TopicConfig(),
-        )
-        self.directory = LogDirectory.open(path, files, options)
+        self.directory = open_only(files, path)
         self.now_ms = NOW_MS
         try:
             self.opened: OpenedQuorum = open_quorum(

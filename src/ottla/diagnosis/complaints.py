@@ -57,6 +57,8 @@ class Remedy(Enum):
     CHECK_TIER = auto()
     LOOK_AT_TIER = auto()
     BROKER_NOTES = auto()
+    AS_FOUND = auto()
+    """`subject` is the mend, as a start gives it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from ottla.config.topic import TopicConfig
 from ottla.diagnosis.access import open_listeners
 from ottla.diagnosis.complaints import Complaint, Remedy, complaint_of
 from ottla.diagnosis.directories import Directories
+from ottla.diagnosis.quorum_nodes import check_quorum_files, is_of_quorum
 from ottla.diagnosis.tiers import check_tier, check_tier_records
 from ottla.metadata.deciding.topic_rules import FIXED_SETTINGS
 from ottla.metadata.image import MetadataImage
@@ -38,6 +39,7 @@ from ottla.storage.files.filenames import (
     FileKind,
     parse_directory_name,
 )
+from ottla.storage.files.meta_properties import lost_properties_mend
 from ottla.storage.files.partition_metadata import judge_topic_id
 from ottla.storage.findings import Finding, FindingKind
 from ottla.storage.reading.read_only_directory import ReadOnlyLogDirectory
@@ -118,8 +120,11 @@ def check_directories(directories: Directories, now_ms: int) -> Iterator[Complai
         yield from check_access(
             directories.broker, directories.found.image, has_secrets=not is_told
         )
-    yield from _check_refused(directories)
-    yield from _check_unknown(directories)
+    if is_of_quorum(directories):
+        yield from check_quorum_files(directories)
+    else:
+        yield from _check_refused(directories)
+        yield from _check_unknown(directories)
     yield from _check_lost(directories)
     yield from check_tier_records(directories)
     for directory in directories.opened:
@@ -141,9 +146,10 @@ def check_directories(directories: Directories, now_ms: int) -> Iterator[Complai
 def deep_complaints(paths: Sequence[str]) -> Iterator[Complaint]:
     """The findings of a full check of all logs, as by `ottla log check`."""
     for path in paths:
-        for finding in check(OsFileSystem(), path).findings:
+        file_system = OsFileSystem()
+        for finding in check(file_system, path).findings:
             if not finding.is_note:
-                yield complaint_of(finding, path)
+                yield _of_file(file_system, finding, path)
 
 
 def check_access(
@@ -352,7 +358,17 @@ def _check_files(file_system: FileSystem, path: str) -> Iterator[Complaint]:
     """The directory's own files, except the checkpoints."""
     for finding in check_own_files(file_system, path):
         if not finding.is_note:
-            yield complaint_of(finding, path)
+            yield _of_file(file_system, finding, path)
+
+
+def _of_file(file_system: FileSystem, finding: Finding, path: str) -> Complaint:
+    """The complaint; about lost properties with what a start says."""
+    one = complaint_of(finding, path)
+    is_lost = file_system.status(finding.path) is None
+    if finding.kind is not FindingKind.META_PROPERTIES or not is_lost:
+        return one
+    mend = lost_properties_mend(file_system, path)
+    return replace(one, remedy=Remedy.AS_FOUND, subject=mend)
 
 
 def _check_troubles(file_system: FileSystem, path: str) -> Iterator[Complaint]:

@@ -8,62 +8,37 @@ Format pages: docs/format/cluster-metadata.md, docs/format/quorum-state.md. Kafk
 `KafkaMetadataLog.apply`, which truncates at any damage.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
 from ottla.base.errors import CorruptionError, ProtocolError, RefusalError
-from ottla.base.files import FileSystem, join, read_file
+from ottla.base.files import FileSystem
 from ottla.broker.metadata.log import METADATA_CONFIG
+from ottla.broker.metadata.quorum_files import (
+    FETCH_AGAIN,
+    MEND,
+    QuorumFiles,
+    judge_files,
+    mend_of,
+)
 from ottla.broker.metadata.quorum_log import (
     DEFAULT_LIMITS,
     PartitionQuorumLog,
     SegmentLimits,
-    find_snapshots,
     remove_parts,
-    snapshot_name,
 )
 from ottla.broker.metadata.quorum_state import QuorumStateFile
 from ottla.config.topic import TopicConfig
-from ottla.metadata.log_check import check_log
-from ottla.metadata.log_files import MetadataFile
 from ottla.quorum.election_state import ElectionState
 from ottla.quorum.log import take_history
 from ottla.quorum.voters import ReplicaKey, Voter, VoterHistory, VoterSet
 from ottla.storage.files.boot_note import WrittenEnds
 from ottla.storage.files.directory_health import DirectoryHealth
-from ottla.storage.files.filenames import (
-    CLUSTER_METADATA_DIRECTORY,
-    LEADER_EPOCHS,
-    METADATA_MARK,
-)
-from ottla.storage.files.integrity import read_integrity
-from ottla.storage.files.metadata_files import (
-    PRODUCER_SNAPSHOT_NAME,
-    SEGMENT_NAME,
-    has_metadata_log,
-    metadata_folder,
-)
-from ottla.storage.log.leader_epochs import read_epoch_entries
 from ottla.storage.log.partition_log import PartitionLog
 
-SNAPSHOT_SUFFIX = ".checkpoint"
 BYTES_PER_INDEX_ENTRY = 4096
 LARGEST_ENTRY_SIZE = 12
-
-MEND = (
-    "a node that has lost records must not vote: restore the directory from a copy of this node, "
-    "or remove the node from the voters, format a new directory and let it join again"
-)
-
-FETCH_AGAIN = (
-    f"move {CLUSTER_METADATA_DIRECTORY} and {METADATA_MARK} away, and the broker fetches all of it "
-    "again"
-)
-
-LOST_STATE = "remove the file, and the node takes part again when it has heard all other voters"
-
-MOVE_AWAY = "move it away: what the log has beside it is whole without it"
 
 
 class QuorumPlace(Protocol):
@@ -72,6 +47,7 @@ class QuorumPlace(Protocol):
     path: str
     health: DirectoryHealth
     was_clean_stop: bool
+    had_metadata_log: bool
     written: WrittenEnds | None
 
     def open_metadata_log(
@@ -107,20 +83,26 @@ def open_quorum(
     a change, and `StorageError`.
     """
     elections = QuorumStateFile(file_system, place.health)
-    mend = FETCH_AGAIN if own is None else MEND
+    files = QuorumFiles(
+        file_system,
+        place.path,
+        was_clean_stop=place.was_clean_stop,
+        written=place.written,
+        had_log=place.had_metadata_log,
+    )
     with place.health.guarding():
         try:
-            election, end = _checked(place, file_system, elections)
+            judged = judge_files(files, is_controller=own is not None)
         except CorruptionError as error:
-            if error.path == elections.path:
-                mend = LOST_STATE
-            elif _is_whole_without(error.path, place, file_system):
-                mend = MOVE_AWAY
+            mend = mend_of(error, files, is_controller=own is not None)
             raise RefusalError(f"{error}; {mend}") from error
+    elections.was_used = judged.was_used
+    mend = MEND if own is not None else FETCH_AGAIN
     opened = place.open_metadata_log(_config(limits), file_system)
-    if opened.log_end_offset != end:
+    if opened.log_end_offset != judged.end:
         raise RefusalError(
-            f"{opened.directory}: the log ends at offset {end}, and cannot go on there; {mend}"
+            f"{opened.directory}: the log ends at offset {judged.end}, and cannot go on there; "
+            f"{mend}"
         )
     with place.health.guarding():
         remove_parts(file_system, opened.directory)
@@ -137,7 +119,7 @@ def open_quorum(
         history = VoterHistory(0, VoterSet.of([own._replace(key=ReplicaKey(own.key.id))]))
     if not elections.was_used:
         elections.write(ElectionState(), history.kraft_version, history.voters)
-    return OpenedQuorum(log, elections, election, history, first_voter)
+    return OpenedQuorum(log, elections, judged.election, history, first_voter)
 
 
 def _check_same_voters(elections: QuorumStateFile, voters: VoterSet) -> None:
@@ -182,93 +164,3 @@ def _config(limits: SegmentLimits) -> TopicConfig:
     return replace(
         METADATA_CONFIG, segment_index_bytes=max(METADATA_CONFIG.segment_index_bytes, room)
     )
-
-
-def _checked(
-    place: QuorumPlace, file_system: FileSystem, elections: QuorumStateFile
-) -> tuple[ElectionState | None, int]:
-    """What the files say of elections, and the end of the log; raises `CorruptionError`."""
-    folder = metadata_folder(place.path)
-    has_mark = file_system.status(join(place.path, METADATA_MARK)) is not None
-    if not has_metadata_log(file_system, place.path):
-        if has_mark:
-            reason = f"it is missing, though {METADATA_MARK} says that there was one"
-            raise CorruptionError(folder, 0, reason)
-        elections.was_used = False
-        return ElectionState(), 0
-    snapshots = _snapshots(file_system, folder)
-    segments = _segments(file_system, folder)
-    epochs = _epochs(file_system, folder)
-    end = check_log(snapshots, segments, epochs, may_be_torn=not place.was_clean_stop)
-    _check_end(place, file_system, end.offset)
-    has_records = end.offset > 0 or any(one.offset > 0 for one in snapshots)
-    elections.was_used = has_mark or has_records
-    election = elections.read()
-    if election is not None and election.epoch < end.epoch:
-        reason = f"it says epoch {election.epoch}, and the log has records of epoch {end.epoch}"
-        raise CorruptionError(elections.path, 0, reason)
-    return election, end.offset
-
-
-def _is_whole_without(path: str, place: QuorumPlace, file_system: FileSystem) -> bool:
-    """Whether all that a damaged snapshot has is in the log, or an earlier snapshot and the log."""
-    folder = metadata_folder(place.path)
-    if not path.endswith(SNAPSHOT_SUFFIX):
-        return False
-    every = _snapshots(file_system, folder)
-    others = [one for one in every if one.path != path]
-    segments = _segments(file_system, folder)
-    try:
-        end = check_log(others, segments, (), may_be_torn=not place.was_clean_stop)
-    except CorruptionError:
-        return False
-    return end.offset >= every[-1].offset
-
-
-def _epochs(file_system: FileSystem, folder: str) -> Sequence[tuple[int, int]]:
-    """Those of the checkpoint; opening the log rebuilds a lost or damaged one."""
-    try:
-        entries = read_epoch_entries(file_system, join(folder, LEADER_EPOCHS))
-    except (FileNotFoundError, CorruptionError):
-        return ()
-    return [(one.epoch, one.start_offset) for one in entries]
-
-
-def _check_end(place: QuorumPlace, file_system: FileSystem, end: int) -> None:
-    """Raises `CorruptionError` for a log that ends before an end that is known."""
-    folder = metadata_folder(place.path)
-    known_end = 0
-    if place.was_clean_stop:
-        # Kafka writes one at the end of a log that is closed, as Ottla does.
-        matches = map(PRODUCER_SNAPSHOT_NAME.fullmatch, file_system.list(folder))
-        known_end = max((int(one[1]) for one in matches if one), default=0)
-    noted = place.written
-    integrity = read_integrity(file_system, folder)
-    if integrity is not None and noted is not None:
-        known_end = max(known_end, noted.of(CLUSTER_METADATA_DIRECTORY))
-    if integrity is not None and (place.was_clean_stop or noted is not None):
-        starts = [one.offset for one in _segments(file_system, folder, is_read=False)]
-        known_end = max(known_end, integrity.end_of_missing(starts))
-    if end < known_end:
-        raise CorruptionError(folder, 0, f"the log ends at offset {end}, and had {known_end}")
-
-
-def _snapshots(file_system: FileSystem, folder: str) -> list[MetadataFile]:
-    found = []
-    for one in find_snapshots(file_system, folder):
-        path = join(folder, snapshot_name(one))
-        content = read_file(file_system, path)
-        found.append(
-            MetadataFile(path=path, content=content, offset=one.end_offset, epoch=one.epoch)
-        )
-    return found
-
-
-def _segments(file_system: FileSystem, folder: str, *, is_read: bool = True) -> list[MetadataFile]:
-    found = []
-    for name in sorted(file_system.list(folder)):
-        if match := SEGMENT_NAME.fullmatch(name):
-            path = join(folder, name)
-            content = read_file(file_system, path) if is_read else b""
-            found.append(MetadataFile(path=path, content=content, offset=int(match[1])))
-    return found

@@ -295,6 +295,7 @@ class QuorumBroker:
             new_id=broker.options.new_id,
             random_below=broker.options.random_below,
             topic_config=lambda _: TopicConfig(),
+            is_replicated=True,
         )
 
     def _quorum_thread(

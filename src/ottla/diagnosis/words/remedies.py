@@ -4,6 +4,7 @@ from ottla.diagnosis.complaints import Complaint, Remedy
 from ottla.diagnosis.words.setting_commands import Setting
 
 REMEDIES = {
+    Remedy.AS_FOUND: "{subject}",
     Remedy.NONE: "nothing to do, if that is intended",
     Remedy.CLOSE: "nothing to do on a closed network; otherwise see docs/security.md",
     Remedy.SET_CLOCK: "set the clock before a broker runs",

@@ -28,6 +28,7 @@ from ottla.storage.files.meta_properties import (
     VERSION_ZOOKEEPER,
     MetaProperties,
     copy_meta_properties,
+    lost_properties_mend,
     read_meta_properties,
     repair_meta_properties,
     write_meta_properties,
@@ -92,17 +93,9 @@ def _refuse_foreign(file_system: FileSystem, path: str) -> None:
         )
     if META_PROPERTIES in names:
         return
-    if COPIED_META_PROPERTIES in names:
-        copy = join(path, COPIED_META_PROPERTIES)
-        raise UnusableDirectoryError(
-            f"{join(path, META_PROPERTIES)} is missing; restore it from {copy}, which has its "
-            "content and one more line, a checksum"
-        )
-    if COPIED_LOG_STARTS in names:
-        raise UnusableDirectoryError(
-            f"{join(path, META_PROPERTIES)} and its copy, {COPIED_META_PROPERTIES}, are missing; "
-            "restore one of them, with node.id, cluster.id and directory.id"
-        )
+    if COPIED_META_PROPERTIES in names or COPIED_LOG_STARTS in names:
+        mend = lost_properties_mend(file_system, path)
+        raise UnusableDirectoryError(f"{join(path, META_PROPERTIES)} is missing; {mend}")
     strangers = [
         name
         for name in names

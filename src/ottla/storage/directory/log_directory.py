@@ -33,7 +33,13 @@ from ottla.storage.directory.found_logs import (
 from ottla.storage.directory.log_checkpoints import LogCheckpoints
 from ottla.storage.directory.log_loader import LogLoader
 from ottla.storage.directory.open_options import OpenOptions
-from ottla.storage.files.boot_note import UNNOTED, BootNote, WrittenEnds, read_boot_note
+from ottla.storage.files.boot_note import (
+    UNNOTED,
+    BootNote,
+    WrittenEnds,
+    names_log,
+    read_boot_note,
+)
 from ottla.storage.files.clean_shutdown import (
     NO_BROKER_EPOCH,
     read_clean_shutdown,
@@ -68,6 +74,15 @@ GONE_LINE: Final = (
 )
 
 
+def had_metadata_log(file_system: FileSystem, path: str) -> bool:
+    """Whether a metadata log is known to have been in a directory that is not open: a note names
+    one, or a member of a cluster was stopped cleanly, which it is once its log was opened.
+    """
+    is_member = file_system.status(join(path, REPLICAS_MARK)) is not None
+    was_clean = file_system.status(join(path, CLEAN_SHUTDOWN)) is not None
+    return (is_member and was_clean) or names_log(file_system, path, CLUSTER_METADATA_DIRECTORY)
+
+
 class LogDirectory:
     """An exclusively opened log directory; `close` ends with the clean-shutdown file.
 
@@ -90,6 +105,8 @@ class LogDirectory:
         self.deleted_paths: list[str] = []
         self.was_clean_stop = True
         """Whether the last broker shut down cleanly, so that nothing had to be recovered."""
+        self.had_metadata_log = False
+        """Whether a metadata log is known to have been here, as `had_metadata_log` has it."""
         self.previous_broker_epoch: int | None = None
         """The epoch of that broker, if it has noted one (KIP-966)."""
         self.broker_epoch = NO_BROKER_EPOCH
@@ -164,6 +181,7 @@ class LogDirectory:
         self.previous_broker_epoch = None if left is None else left.broker_epoch
         if self.previous_broker_epoch is not None:
             self.broker_epoch = self.previous_broker_epoch
+        self.had_metadata_log = had_metadata_log(self._file_system, self.path)
         # Removed before anything is changed, so that a crash from here on is noticed.
         remove_clean_shutdown(self._file_system, marker)
         self._mark_replicas()
@@ -190,6 +208,8 @@ class LogDirectory:
         ends = {log.name: log.log_end_offset for log in logs}
         if self.written is not None and (end := self.written.of(CLUSTER_METADATA_DIRECTORY)):
             ends[CLUSTER_METADATA_DIRECTORY] = end
+        elif self.had_metadata_log:
+            ends[CLUSTER_METADATA_DIRECTORY] = 0  # its end is not known
         self._note = BootNote(self._file_system, self.path, ends)
         for log in logs:
             log.written_end = self._note.place(log.name, log.log_end_offset)

@@ -42,6 +42,9 @@ class WrittenEnds:
         """The end of the log in a partition's directory; 0 if it is not known."""
         return self._ends.get(_key(directory_name), 0)
 
+    def has(self, directory_name: str) -> bool:
+        return _key(directory_name) in self._ends
+
 
 def read_boot_note(file_system: FileSystem, directory: str) -> WrittenEnds | None:
     """The ends of a directory's logs; `None` if the system was started again since."""
@@ -71,6 +74,14 @@ def note_end(file_system: FileSystem, directory: str, directory_name: str, end: 
 def is_same_boot(file_system: FileSystem, directory: str) -> bool:
     """Whether the system has not been started again since a broker last opened the directory."""
     return read_boot_note(file_system, directory) is not None
+
+
+def names_log(file_system: FileSystem, directory: str, directory_name: str) -> bool:
+    """Whether the note names a log, also one of an earlier start of the system."""
+    with suppress(OSError):
+        content = read_file(file_system, join(directory, BOOT_NOTE))
+        return WrittenEnds(content).has(directory_name)
+    return False
 
 
 class WrittenEnd:

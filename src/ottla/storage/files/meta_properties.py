@@ -87,6 +87,17 @@ def first_properties(paths: Iterable[str], file_system: FileSystem) -> MetaPrope
     return None
 
 
+def lost_properties_mend(file_system: FileSystem, directory: str) -> str:
+    """What to do about a directory whose file is lost."""
+    copy = join(directory, COPIED_META_PROPERTIES)
+    if file_system.status(copy) is not None:
+        return f"restore it from {copy}, which has its content and one more line, a checksum"
+    return (
+        f"restore it, or its copy, {COPIED_META_PROPERTIES}, with node.id, cluster.id and "
+        "directory.id"
+    )
+
+
 def write_meta_properties(
     file_system: FileSystem, path: str, properties: MetaProperties, *, now_ms: int
 ) -> None:

@@ -22,6 +22,7 @@ from ottla.storage.files.filenames import (
     CLEAN_SHUTDOWN,
     CLUSTER_METADATA,
     COPIED_LOG_STARTS,
+    COPIED_META_PROPERTIES,
     INTEGRITY,
     LOCK,
     META_PROPERTIES,
@@ -113,7 +114,9 @@ def open_for_reading(
         raise UserError(f"{path} is a file; name its log directory") from None
     except PermissionError:
         raise UserError(f"no permission to read {path}; ask for read access") from None
-    if META_PROPERTIES in names or directory.topics():
+    # A controller's has no partitions; the copy and the mark remain where the first file is lost.
+    own = {META_PROPERTIES, COPIED_META_PROPERTIES, METADATA_MARK}
+    if own.intersection(names) or directory.topics():
         return directory
     if parse_directory_name(base_name(path)) and PARTITION_METADATA in names:
         raise UserError(f"{path} is a single partition; name its log directory")

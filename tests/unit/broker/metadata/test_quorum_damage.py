@@ -20,7 +20,7 @@ from ottla.storage.findings import FindingKind
 from ottla.testing import CrashMode, FakeFileSystem
 from ottla.testing.broken_disk import BreakableFileSystem
 from tests.support.brokers import disk
-from tests.support.quorum_logs import QuorumDirectory, batch_of
+from tests.support.quorum_logs import QuorumDirectory, batch_of, open_only
 
 FOLDER = "/d/__cluster_metadata-0"
 SMALL = SegmentLimits(size=250)
@@ -28,6 +28,7 @@ SNAPSHOT = SnapshotId(3, 1)
 STATE = ElectionState(2, None, ReplicaKey(7))
 FIRST, SECOND, THIRD = (f"{FOLDER}/{base:020}.log" for base in (0, 3, 6))
 CHECKPOINT = f"{FOLDER}/{snapshot_name(SNAPSHOT)}"
+OWN = Voter(ReplicaKey(1), (Endpoint("C", "h", 9093),))
 QUORUM_STATE = f"{FOLDER}/quorum-state"
 
 
@@ -170,8 +171,8 @@ def test_a_repair_takes_nothing_out_of_the_log_of_a_node_of_a_cluster(is_member:
     files = stopped()
     flip(files, SECOND, 800)
     replace_file(files, "/d/meta.properties", b"version=1\nnode.id=1\n")
-    if is_member:
-        replace_file(files, f"/d/{REPLICAS_MARK}", b"")
+    if not is_member:
+        files.remove(f"/d/{REPLICAS_MARK}")
     _, plan = plan_for(files, FOLDER, deep=False)
     assert [one.kind for one in plan.unmendable] == [FindingKind.LOG_DAMAGE] * is_member
     assert [one.kind for one in plan.actions if one.kind is ActionKind.CUT_OUT] == (
@@ -188,6 +189,42 @@ def test_a_lost_log_is_not_begun_anew(ended: Callable[[], FakeFileSystem]) -> No
     with pytest.raises(RefusalError, match=r"it is missing, though ottla-metadata\.written says"):
         QuorumDirectory(files)
     assert files.status(FOLDER) is None
+
+
+def remove_log(files: FakeFileSystem) -> None:
+    for name in files.list(FOLDER):
+        files.remove(f"{FOLDER}/{name}")
+    files.remove_directory(FOLDER)
+
+
+@pytest.mark.parametrize("ended", [stopped, killed])
+def test_a_voter_does_not_begin_anew_where_only_the_note_of_the_boot_knows_of_its_log(
+    ended: Callable[[], FakeFileSystem],
+) -> None:
+    files = ended()
+    remove_log(files)
+    files.remove("/d/ottla-metadata.written")
+    for _ in range(2):  # a start that is refused forgets nothing
+        with pytest.raises(RefusalError, match=r"a node of a cluster has used the directory.*vote"):
+            QuorumDirectory(files, own=OWN)
+        assert files.status(FOLDER) is None
+
+
+def test_a_voter_does_not_begin_anew_where_only_its_elections_are_left() -> None:
+    files = killed()
+    for name in files.list(FOLDER):
+        if name != "quorum-state":
+            files.remove(f"{FOLDER}/{name}")
+    files.remove("/d/ottla-metadata.written")
+    files.remove("/d/ottla-boot")
+    with pytest.raises(RefusalError, match=r"the log's segments are missing; a node that has lost"):
+        QuorumDirectory(files, own=OWN)
+
+
+def test_a_voter_begins_where_a_start_before_it_has_not_come_to_its_log() -> None:
+    files = disk("/d")
+    open_only(files).abandon()
+    assert QuorumDirectory(files, own=OWN).log.log_end_offset == 0
 
 
 @ENDINGS
@@ -234,12 +271,9 @@ def test_who_votes_and_who_only_follows_is_told_another_mend() -> None:
     files = stopped()
     files.remove(SECOND)
     assert refused(files).endswith("away, and the broker fetches all of it again")
-    own = Voter(ReplicaKey(1), (Endpoint("C", "h", 9093),))
     with pytest.raises(RefusalError, match="a node that has lost records must not vote"):
-        QuorumDirectory(files, limits=SMALL, own=own)
-    for name in files.list(FOLDER):
-        files.remove(f"{FOLDER}/{name}")
-    files.remove_directory(FOLDER)
+        QuorumDirectory(files, limits=SMALL, own=OWN)
+    remove_log(files)
     files.remove("/d/ottla-metadata.written")
     assert QuorumDirectory(files).log.log_end_offset == 0, "what was told is a mend"
 
