@@ -7,6 +7,7 @@ import pytest
 pytest.importorskip("deltalake")
 
 import deltalake
+import pyarrow as pa
 
 import ottla
 from ottla.loading.auditing.audit import audit, audit_compacted
@@ -124,3 +125,17 @@ def test_a_row_that_differs_from_a_record_that_is_left_is_named(tmp_path: Path) 
     deltalake.DeltaTable(people.table).update(updates={"key": "x'00'"}, predicate="offset = 23")
     (found,) = people.audited().differences
     assert (found.kind, found.offset) == ("row", 23)
+
+
+@pytest.mark.parametrize("upsert", [None, Upsert(), Upsert(is_history=True)])
+def test_a_row_of_a_partition_that_no_load_read_is_named(
+    tmp_path: Path, upsert: Upsert | None
+) -> None:
+    people = People(tmp_path, upsert)
+    there = deltalake.DeltaTable(people.table).to_pyarrow_table().slice(0, 1)
+    where = there.schema.get_field_index("partition")
+    apart = there.set_column(where, there.schema.field(where), [pa.array([9], pa.int32())])
+    deltalake.write_deltalake(people.table, apart, mode="append")
+    for is_compacted in (False, True):
+        (found,) = people.audited(is_compacted=is_compacted).differences
+        assert "it has rows of partition 9, which no commit read" in found.text

@@ -19,6 +19,7 @@ from ottla.loading.auditing.ledger import (
     check_distinct,
     check_files,
     check_forgotten,
+    check_partitions,
     check_tiling,
     check_topic,
 )
@@ -113,6 +114,7 @@ class Audit:
         is_latest = self._table.layout().is_latest
         report.differences += check_tiling(entries, is_latest=is_latest)
         report.differences += check_topic(entries, self._topic, self._offered)
+        report.differences += check_partitions(entries, files)
         wrong_files = check_files(self._table, files)
         report.differences += wrong_files or check_distinct(
             self._table, [one for one in files if one.role is not FileRole.FORGOTTEN]

@@ -189,6 +189,17 @@ def _stranger(loaded: LoadedPartition, topic: str, log: LogPartition | None) -> 
     return None
 
 
+def check_partitions(
+    entries: Iterable[LedgerEntry], files: Iterable[DataFile]
+) -> Iterator[Difference]:
+    """Finds rows of partitions that no commit read: another program wrote them."""
+    read = {one.partition for entry in entries for one in entry.partitions}
+    for file in files:
+        if file.role in (FileRole.ROWS, FileRole.QUARANTINE) and file.partition not in read:
+            text = f"it has rows of partition {file.partition}, which no commit read"
+            yield Difference.in_file("overlap", file, text, file.first_offset)
+
+
 def check_files(table: Table, files: Sequence[DataFile]) -> list[Difference]:
     """Finds files that are missing or differ from the ledger in size or footer."""
     return [
