@@ -22,7 +22,8 @@ class QuorumStatus:
     `election_latency_ms` is what the last election took until a leader was known here, `None` if
     there was none, and `election_reason` why this node has stood for it. `new_leader_count` is how
     often another leader was known here. `leaderless_since_ms` is the monotonic time since which no
-    leader is heard here, `None` if one is.
+    leader is heard here, `None` if one is. `refusal` is why a node does not talk to this one, if
+    one has said so.
     """
 
     state: str
@@ -40,6 +41,7 @@ class QuorumStatus:
     election_latency_ms: float | None = None
     election_reason: str = ""
     leaderless_since_ms: float | None = None
+    refusal: str | None = None
 
 
 class ElectionNotes:

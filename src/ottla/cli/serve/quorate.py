@@ -12,6 +12,7 @@ from ottla.base.clock import Clock
 from ottla.base.errors import CorruptionError, StorageError, UserError
 from ottla.base.events import OnEvent
 from ottla.base.files import OsFileSystem
+from ottla.base.ids import is_reserved
 from ottla.broker.broker import Broker
 from ottla.cli.serve.broker_connections import BrokerConnections, broker_security
 from ottla.cli.serve.places import Departure, advertised_endpoint, brokers_source
@@ -283,6 +284,8 @@ def _begin(config: BrokerConfig, path: str, clock: Clock) -> None:
         known = properties_of(files, path)
         if known is None or known.node_id is None or known.directory_id is None:
             return  # whoever opens the directories says what is wrong with it
+        if is_reserved(known.directory_id):
+            return  # as before
         own = Voter(ReplicaKey(known.node_id, known.directory_id), (_own_endpoint(config),))
         begin_as_first_voter(path, files, own, feature_records(new_features()), clock.now_ms())
     except OSError as error:

@@ -162,8 +162,10 @@ class QuorumBroker:
 
     @property
     def refusal(self) -> str | None:
-        """Why the controller has not registered the broker yet, if it has said so."""
-        return None if self._running is None else self._running.link.refusal
+        """Why the controllers have not admitted the broker yet, if they have said so."""
+        if self._running is None:
+            return None
+        return self._running.link.refusal or self._running.quorum.status().refusal
 
     @property
     def _parts(self) -> RunningNode:

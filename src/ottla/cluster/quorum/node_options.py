@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from ottla.base.addresses import address_text
 from ottla.base.errors import CorruptionError, UserError
-from ottla.base.files import FileSystem
-from ottla.base.ids import ZERO_UUID, Uuid
+from ottla.base.files import FileSystem, join
+from ottla.base.ids import ZERO_UUID, Uuid, is_reserved, uuid_text
 from ottla.cluster.place import Place
 from ottla.cluster.quorum.broker_lifecycle import NO_EPOCH, LifecycleOptions
 from ottla.cluster.quorum.controller_lifecycle import ControllerOptions
@@ -20,7 +20,8 @@ from ottla.metadata.levels import METADATA_LEVELS, SUPPORTED
 from ottla.quorum.options import QuorumOptions
 from ottla.quorum.voters import Endpoint, ReplicaKey, Voter, VoterSet
 from ottla.storage.directory.log_directory import LogDirectory
-from ottla.storage.files.meta_properties import first_properties
+from ottla.storage.files.filenames import META_PROPERTIES
+from ottla.storage.files.meta_properties import first_properties, properties_of
 
 VOTERS = "controller.quorum.voters"
 BOOTSTRAP = "controller.quorum.bootstrap.servers"
@@ -54,7 +55,25 @@ def identity_of(config: BrokerConfig, paths: Sequence[str], file_system: FileSys
             f"{metadata_path} is formatted for node {found.node_id}, and node.id is {node_id}; "
             "change the setting, or name another directory"
         )
+    for path in dict.fromkeys([metadata_path, *paths]):
+        _check_directory_id(path, file_system)
     return Identity(node_id, found.cluster_id, metadata_path)
+
+
+def _check_directory_id(path: str, file_system: FileSystem) -> None:
+    """Raises `UserError` for an id that no controller registers (Kafka:
+    `MetaPropertiesEnsemble.verify`).
+    """
+    try:
+        known = properties_of(file_system, path)
+    except (CorruptionError, OSError):
+        return  # whoever opens the directories says so
+    if known is not None and known.directory_id is not None and is_reserved(known.directory_id):
+        raise UserError(
+            f"{join(path, META_PROPERTIES)}: directory.id={uuid_text(known.directory_id)} is "
+            "reserved by Kafka; put back the id that the directory had, or give a new directory "
+            "one of ottla cluster new-id"
+        )
 
 
 # The quorum

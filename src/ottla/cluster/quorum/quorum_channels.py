@@ -80,6 +80,11 @@ class QuorumChannels:
         """The nodes whose last request failed, and how."""
         return {key: one.failure for key, one in self._channels.items() if one.failure}
 
+    @property
+    def refusal(self) -> str | None:
+        """Why a node does not talk to this one, if one has said so in its last answer."""
+        return next((one.refusal for one in [*self._channels.values()] if one.refusal), None)
+
     def drain(self, limit_s: float) -> None:
         """Waits until all that was sent is answered, or has failed, or the time is over."""
         clock = self._parts.clock
@@ -109,7 +114,7 @@ class _Channel:
         self._is_stopping = False
         self.failure = ""
         """Why the last request has no response."""
-        self._refusal = ErrorCode.NONE
+        self.refusal = ""
         """What people have been told of."""
         self.thread = Thread(target=self._run, name=f"ottla-quorum-to-{node_id}", daemon=True)
         self.thread.start()
@@ -182,13 +187,15 @@ class _Channel:
 
     def _is_refused(self, effect: Send, answer: Response) -> bool:
         """Tells people once why a node does not talk to this one."""
-        error = answer.error if answer.error in REFUSALS else ErrorCode.NONE
         place = effect.endpoint
-        if error not in (ErrorCode.NONE, self._refusal) and place is not None:
-            at = address_text(place.host, place.port)
-            self._parts.complain(_refusal_line(effect.request, at, error))
-        self._refusal = error
-        return error is not ErrorCode.NONE
+        if answer.error not in REFUSALS or place is None:
+            self.refusal = ""
+            return answer.error in REFUSALS
+        at = address_text(place.host, place.port)
+        told, self.refusal = self.refusal, _refusal_line(effect.request, at, answer.error)
+        if self.refusal != told:
+            self._parts.complain(self.refusal)
+        return True
 
 
 def _refusal_line(request: Request, at: str, error: ErrorCode) -> str:

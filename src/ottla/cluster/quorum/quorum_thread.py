@@ -530,7 +530,8 @@ class QuorumThread(Generic[ControllerT]):
     def _note_status(self) -> None:
         status = status_of(self._quorum, self._notes, self._committed.end_offset)
         self._leader = self._quorum.node.known()
-        self._status = replace(status, is_active_controller=self._controller is not None)
+        is_active, refusal = self._controller is not None, self._channels.refusal
+        self._status = replace(status, is_active_controller=is_active, refusal=refusal)
 
     # What is committed
 

@@ -1,5 +1,6 @@
 """A node of a KRaft cluster, from its formatted directory to the end of its threads."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,7 +11,7 @@ import pytest
 
 from ottla.base.clock import SystemClock
 from ottla.base.errors import RefusalError, UserError
-from ottla.base.files import replace_file
+from ottla.base.files import read_file, replace_file
 from ottla.base.turns import in_one_part
 from ottla.broker.assemble import assemble
 from ottla.broker.broker import Broker
@@ -65,7 +66,7 @@ def settings(**changed: str) -> BrokerConfig:
 def formatted(*paths: str, **features: int) -> FakeFileSystem:
     """For 3.9, with other features; `_` stands for `.` in their names."""
     more = {name.replace("_", "."): level for name, level in features.items()}
-    numbers = iter(range(70, 99))
+    numbers = iter(range(170, 199))  # Kafka reserves those below 100
     files = disk(*paths)
     options = FormatOptions(
         node_id=ME,
@@ -262,6 +263,16 @@ def test_a_node_that_is_a_quorum_of_its_own_beside_the_controllers_that_it_names
 def test_a_directory_that_is_not_formatted_is_refused() -> None:
     with pytest.raises(UserError, match="/d is not formatted for a KRaft cluster"):
         Node(disk("/d"), settings(), Controllers())
+
+
+@pytest.mark.parametrize("name", ["AAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAQ"])
+def test_a_reserved_directory_id_is_named_at_the_start(name: str) -> None:
+    files = formatted("/d")
+    path = "/d/meta.properties"
+    text = read_file(files, path).decode()
+    replace_file(files, path, re.sub("directory.id=.*", f"directory.id={name}", text).encode())
+    with pytest.raises(UserError, match=f"/d/meta.properties: directory.id={name} is reserved.*"):
+        Node(files, settings(), Controllers())
 
 
 def _records(files: FakeFileSystem) -> MetadataImage:

@@ -426,6 +426,8 @@ def test_a_node_of_another_cluster_is_told_to_people_once(quorum: QuorumNodes) -
         "for theirs"
         for one in (1, 2, 3)
     ]
+    wait_until(lambda: stranger.thread.status().refusal in stranger.complaints)
+    assert all(one.thread.status().refusal is None for one in quorum.up if one is not stranger)
 
 
 def test_a_second_process_with_the_leaders_id_is_told_so(quorum: QuorumNodes) -> None:
