@@ -28,11 +28,14 @@ from ottla.cli.terminal import (
 if TYPE_CHECKING:
     from ottla.client.administration.admin import Admin
     from ottla.client.administration.cluster_status import ClusterStatus
+    from ottla.client.administration.descriptions import PartitionDescription
     from ottla.client.administration.replica_plans import Move
 
 LOOK_S = 0.2
 HEARD_S = 30.0
 """How long brokers may take to learn of a change from the controller or ZooKeeper."""
+LED_S = 10.0
+"""How long a broker may take to lead, once it was elected."""
 
 plan_options = with_options(
     click.option("--dry-run", is_flag=True, help="Print the plan, and move nothing."),
@@ -166,8 +169,17 @@ def elect_command(
             places = admin.places(matching("topic", patterns, admin.list_topics(internal=True)))
         if unclean:
             confirm("Records may be lost. Elect unclean leaders?", is_confirmed=is_confirmed)
-        admin.elect_leaders(places, unclean=unclean)
-    output.say("elected", {"topics": list(patterns), "is_unclean": unclean, "is_done": True})
+        elected = admin.elect_leaders(places, unclean=unclean)
+        wait_until_led(elected, admin, is_unclean=unclean)
+    output.say(
+        f"elected {counted(len(elected), 'leader')}" if elected else "no election was needed",
+        {
+            "topics": list(patterns),
+            "is_unclean": unclean,
+            "is_done": True,
+            "elected": [str(one) for one in elected],
+        },
+    )
 
 
 # Plans
@@ -249,14 +261,60 @@ def wait_for_moves(
         )
 
 
-def _wait_until_heard(lacking: Callable[[], str], hint: str) -> None:
-    """Waits until all brokers have heard of a change; `lacking` describes what they have not heard
-    of. Raises `UserError` after `HEARD_S`.
+def wait_until_led(
+    elected: Collection[TopicPartition], admin: "Admin", *, is_unclean: bool = False
+) -> None:
+    """Waits until those that were elected say so themselves: the controller may elect a broker that
+    stands still, as long as its session lasts. Raises `UserError`.
+    """
+    if elected:
+        _wait_until_heard(
+            lambda: _unled(elected, admin, is_unclean=is_unclean),
+            "what was elected may have stopped; check with ottla cluster status",
+            LED_S,
+        )
+
+
+def _unled(elected: Collection[TopicPartition], admin: "Admin", *, is_unclean: bool) -> str:
+    """Describes a partition whose new leader does not say that it leads; empty if there is none."""
+    from ottla.client.administration.cluster_status import NO_LEADER
+
+    wanted: dict[int, list[TopicPartition]] = {}
+    for place, one in _described(elected, admin).items():
+        wanted.setdefault(one.leader if is_unclean else one.replicas[0], []).append(place)
+    for leader, places in sorted(wanted.items()):
+        if leader == NO_LEADER:
+            return f"{places[0]} has no leader"
+        try:
+            found = _described(places, admin, leader)
+        except UserError as error:
+            return f"{places[0]} was to be led by broker {leader}, of which is known: {error}"
+        for place, one in found.items():
+            if one.leader != leader:
+                return f"{place} is led by {one.leader}, says broker {leader}"
+    return ""
+
+
+def _described(
+    places: Collection[TopicPartition], admin: "Admin", broker: int | None = None
+) -> "dict[TopicPartition, PartitionDescription]":
+    return {
+        place: one
+        for topic in admin.describe_topics({each.topic for each in places}, broker=broker)
+        for one in topic.partitions
+        if (place := TopicPartition(topic.name, one.partition)) in places
+    }
+
+
+def _wait_until_heard(lacking: Callable[[], str], hint: str, limit_s: float | None = None) -> None:
+    """Waits until brokers have heard of a change; `lacking` describes what they have not heard of.
+    Raises `UserError` after `HEARD_S`, or another limit, in which nothing became known.
     """
     said, until_s = "", 0.0
     while words := lacking():
         if words != said:
-            said, until_s = words, time.monotonic() + HEARD_S
+            said = words
+            until_s = time.monotonic() + (HEARD_S if limit_s is None else limit_s)
         elif time.monotonic() >= until_s:
             raise UserError(f"{words}: {hint}")
         time.sleep(LOOK_S)

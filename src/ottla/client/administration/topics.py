@@ -291,12 +291,16 @@ class TopicAdmin(Asking):
 
     def elect_leaders(
         self, places: Iterable[TopicPartition] | None = None, *, unclean: bool = False
-    ) -> None:
+    ) -> list[TopicPartition]:
         """Elects the preferred replica of partitions, or of all, as leader again. Raises
         `RefusedError`. `unclean` elects a replica that is not in sync if no other is available,
         which loses records. A partition that needs no election is not an error.
 
+        Returns those that got another leader, which counts as alive: one that stands still does
+        until its session ends.
+
         >>> admin.elect_leaders([ottla.TopicPartition("orders", 0)])
+        []
         """
         wanted = None
         if places is not None:
@@ -312,14 +316,14 @@ class TopicAdmin(Asking):
         answer = self._cluster.ask_controller(lambda broker: broker.ask(request))
         if answer.error_code:
             raise refused("election", answer.error_code)
-        check_all(
-            {
-                f"{topic.topic}-{one.partition_id}": one
-                for topic in answer.replica_election_results
-                for one in topic.partition_result
-                if one.error_code != ErrorCode.ELECTION_NOT_NEEDED
-            }
-        )
+        decided = {
+            TopicPartition(topic.topic, one.partition_id): one
+            for topic in answer.replica_election_results
+            for one in topic.partition_result
+            if one.error_code != ErrorCode.ELECTION_NOT_NEEDED
+        }
+        check_all({str(place): one for place, one in decided.items()})
+        return list(decided)
 
 
 def _described(one: MetadataResponseTopic) -> TopicDescription:
