@@ -39,7 +39,8 @@ CONTROLLER_MECHANISM = "sasl.mechanism.controller.protocol"
 class BrokerConnections:
     """Connects to brokers; changed settings and files apply to the next connection.
 
-    A broker that refuses the login or the certificate is logged once, until the result changes.
+    Each way in which a broker refuses the login or the certificate is logged once, until it does
+    not: TLS tells of one and the same refusal by an alert, or by hanging up before that is read.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class BrokerConnections:
         self._timeout_s = timeout_s
         self._setup_timeout_s = timeout_s if setup_timeout_s is None else setup_timeout_s
         self._keeps_memory = keeps_memory
-        self._refusals: dict[Endpoint, str] = {}
+        self._refusals: dict[Endpoint, set[str]] = {}
         broker_security(config(), listener)
 
     def __call__(self, endpoint: Endpoint, client_id: str) -> SocketConnection:
@@ -83,8 +84,9 @@ class BrokerConnections:
         return connection
 
     def _complain(self, endpoint: Endpoint, text: str) -> None:
-        if self._refusals.get(endpoint) != text:
-            self._refusals[endpoint] = text
+        told = self._refusals.setdefault(endpoint, set())
+        if text not in told:
+            told.add(text)
             logger.warning(
                 "no connection to the broker at %s of this cluster: %s",
                 endpoint.connection_text,
@@ -95,6 +97,8 @@ class BrokerConnections:
 def refusal_text(error: UserError, listener: Listener) -> str:
     """With the setting of a node in place of a client's."""
     text = str(error).replace(CERTIFICATE_HINT, "; ssl.keystore.location names that of this node")
+    text = text.replace("ssl.certificate.location", "ssl.keystore.location")
+    text = text.replace("ssl.ca.location", "ssl.truststore.location")
     for hint in (NO_TLS_HINT, NO_LOGIN_HINT):
         if text.endswith(hint):
             return (

@@ -46,6 +46,10 @@ LONG_FRAME: Final = 1 << 16
 SECURITY_HINT = "; set security.protocol if the listener needs TLS or a login"
 TRUST_HINT = "; ssl.ca.location names the file of the authority that the broker's certificate is of"
 CERTIFICATE_HINT = "; ssl.certificate.location names the file of the certificate that it asks for"
+EXPIRED_HINT = "; the broker's certificate is to be renewed"
+REJECTED_HINT = "; the certificate that ssl.certificate.location names is not accepted there"
+REJECTIONS = ("UNKNOWN_CA", "BAD_CERTIFICATE", "CERTIFICATE_UNKNOWN", "CERTIFICATE_EXPIRED")
+"""Alerts of TLS about the certificate that was shown."""
 NO_TLS_HINT = "; if the listener uses no TLS, set security.protocol to PLAINTEXT or SASL_PLAINTEXT"
 CLOSED = "the connection was closed"
 
@@ -284,10 +288,8 @@ class SocketConnection(Closing):
 
     def _hint(self, error: Exception, reason: str) -> str:
         """What to change, judged by what was going on when the connection failed."""
-        if self._security.has_tls and "CERTIFICATE_VERIFY_FAILED" in reason:
-            return TRUST_HINT
-        if self._security.has_tls and "CERTIFICATE_REQUIRED" in reason:
-            return CERTIFICATE_HINT
+        if self._security.has_tls and (hint := hint_of_tls(reason)):
+            return hint
         if self._security.has_tls and not self._correlation_id and reason.startswith("[SSL: "):
             return NO_TLS_HINT
         is_closed = reason == CLOSED or isinstance(error, ConnectionError)
@@ -299,6 +301,15 @@ class SocketConnection(Closing):
             if is_closed and is_early and not self._security.has_login
             else (ADDRESS_HINT)
         )
+
+
+def hint_of_tls(reason: str) -> str:
+    """What to do after an error of OpenSSL; empty if it is not about a certificate."""
+    if "CERTIFICATE_VERIFY_FAILED" in reason:
+        return EXPIRED_HINT if "has expired" in reason else TRUST_HINT
+    if "CERTIFICATE_REQUIRED" in reason:
+        return CERTIFICATE_HINT
+    return REJECTED_HINT if any(f"_ALERT_{one}]" in reason for one in REJECTIONS) else ""
 
 
 def _new_memory(size: int) -> memoryview:

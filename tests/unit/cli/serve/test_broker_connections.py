@@ -1,12 +1,17 @@
 """What a broker shows to the others of its cluster, by the settings of their common listener."""
 
+from itertools import cycle
+from ssl import SSLError
+
 import pytest
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.errors import UserError
-from ottla.cli.serve.broker_connections import broker_security, refusal_text
+from ottla.base.errors import UnreachableError, UserError
+from ottla.cli.serve import broker_connections
+from ottla.cli.serve.broker_connections import BrokerConnections, broker_security, refusal_text
 from ottla.client.connecting.login import log_in
 from ottla.client.connecting.security import Security
+from ottla.client.connecting.socket_connection import hint_of_tls
 from ottla.codec.schema import Message
 from ottla.config.broker import broker_config
 from ottla.config.listeners import (
@@ -14,6 +19,7 @@ from ottla.config.listeners import (
     controller_listeners,
     inter_broker_listener,
 )
+from ottla.metadata.brokers import Endpoint
 from ottla.protocol.messages.sasl_handshake import SaslHandshakeResponse
 
 MECHANISM = "sasl.mechanism.inter.broker.protocol"
@@ -96,6 +102,60 @@ def test_a_node_is_told_its_own_setting_where_listeners_do_not_agree() -> None:
         f"{said}; BROKERS is SASL_SSL here, and must have the same protocol in "
         "listener.security.protocol.map of all nodes"
     )
+
+
+@pytest.mark.parametrize(
+    ("reason", "hint"),
+    [
+        (
+            "[SSL: TLSV1_ALERT_UNKNOWN_CA] tlsv1 alert unknown ca (_ssl.c:2580)",
+            "the certificate that ssl.keystore.location names is not accepted there",
+        ),
+        (
+            "[SSL: SSLV3_ALERT_CERTIFICATE_EXPIRED] sslv3 alert certificate expired (_ssl.c:2580)",
+            "the certificate that ssl.keystore.location names is not accepted there",
+        ),
+        (
+            "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: certificate has expired",
+            "the broker's certificate is to be renewed",
+        ),
+        (
+            "[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: unable to get",
+            "ssl.truststore.location names the file of the authority that the broker's certificate "
+            "is of",
+        ),
+    ],
+)
+def test_a_certificate_that_one_side_does_not_accept_is_told_with_the_setting_of_a_node(
+    reason: str, hint: str
+) -> None:
+    config = broker_config(BROKERS)
+    listener = inter_broker_listener(config, client_listeners(config))
+    error = UnreachableError(f"h:1: {reason}{hint_of_tls(reason)}")
+    assert refusal_text(error, listener) == f"h:1: {reason}; {hint}"
+
+
+def test_a_refusal_that_tls_tells_in_two_ways_is_logged_once_in_each(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    texts = cycle(["alert unknown ca", "EOF occurred"])
+
+    def refuse(*_: object, **__: object) -> None:
+        raise UnreachableError(next(texts)) from SSLError()
+
+    monkeypatch.setattr(broker_connections, "SocketConnection", refuse)
+    config = broker_config(BROKERS)
+    connect = BrokerConnections(
+        lambda: config, inter_broker_listener(config, client_listeners(config)), 1.0
+    )
+    place = Endpoint(listener="BROKERS", host="h", port=1, security_protocol="SASL_SSL")
+    for _ in range(6):
+        with pytest.raises(UnreachableError):
+            connect(place, "b1")
+    assert [one.getMessage().rpartition(": ")[2] for one in caplog.records] == [
+        "alert unknown ca",
+        "EOF occurred",
+    ]
 
 
 def test_without_a_login_a_broker_shows_its_certificate_alone() -> None:
