@@ -27,6 +27,7 @@ from ottla.base.errors import (
     UserError,
 )
 from ottla.base.patterns import lazy_pattern
+from ottla.client.connecting.cluster import PASSING
 from ottla.client.connecting.connection import ADDRESS_HINT
 from ottla.client.connecting.security import AuthenticationError
 from ottla.client.connecting.signing_in import sign_in
@@ -71,6 +72,7 @@ TITLES = {
     404: "Not found",
     429: "No room",
     502: "Broker not reached",
+    503: "Not at present",
 }
 
 STATIC = Path(__file__).parent / "static"
@@ -562,6 +564,8 @@ def _status_of(error: Exception) -> int:
             return 403
         case ApiError() if error.code in DENIALS:
             return 403
+        case RefusedError() | ApiError() if error.code in PASSING:
+            return 503
         case NoBrokerError():
             return 409
         case UnreachableError():

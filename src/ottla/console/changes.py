@@ -26,6 +26,9 @@ from typing import Any
 
 from ottla.base.errors import OttlaError, RefusalError, UnreachableError, UserError
 from ottla.base.values import dataclass
+from ottla.client.connecting.cluster import PASSING
+from ottla.client.connecting.connection import ADDRESS_HINT
+from ottla.client.connecting.security import AuthenticationError
 from ottla.client.refusals import DENIALS, RefusedError
 from ottla.console.access import FORM_TOKEN_FIELD
 from ottla.console.audit import AuditEntry, Outcome
@@ -174,17 +177,22 @@ def propose_by_form(ask: Ask, form: Page, make: Callable[[], Change] | None) -> 
     if make is not None:
         try:
             change = make()
-        except RefusedError as error:
-            if error.code in DENIALS:
-                raise
-            problem = str(error)
         except UserError as error:
+            if is_of_brokers(error):
+                raise
             problem = str(error)
         else:
             data = form.data | change.data
             return propose(ask, replace(change, template=form.template, data=data))
     data = NOTHING_SHOWN | form.data | {"title": form.title, "problem": visible(problem)}
     return replace(form, data=data, status=400 if problem else 200)
+
+
+def is_of_brokers(error: UserError) -> bool:
+    """Whether the fields of a form can be right, and brokers do not answer, or not this user."""
+    if isinstance(error, RefusedError):
+        return error.code in DENIALS or error.code in PASSING
+    return isinstance(error, (UnreachableError, AuthenticationError))
 
 
 def _preview(ask: Ask, change: Change, problem: str = "", status: int = 200) -> Page:
@@ -259,11 +267,22 @@ def _carry_out(ask: Ask, change: Change) -> Redirect:
         outcome = Outcome.REFUSED if _is_refusal(error) else Outcome.FAILED
         said = str(error) if isinstance(error, (OttlaError, OSError)) else type(error).__name__
         _add_outcome(ask, replace(entry, outcome=outcome, said=said))
+        if isinstance(error, UnreachableError):
+            raise _in_doubt(change, error) from error
         raise
     if isinstance(found, Begun):
         return _go_on(ask, entry, found)
     _add_outcome(ask, replace(entry, outcome=Outcome.DONE, said=found.done))
     return found
+
+
+def _in_doubt(change: Change, error: UnreachableError) -> UnreachableError:
+    """A broker that does not answer may have what it was sent, and do it later."""
+    reason = str(error).removesuffix(ADDRESS_HINT)
+    return UnreachableError(
+        f"{change.title}: {reason}. It is not known whether this was done: look before you do it "
+        "again"
+    )
 
 
 def _go_on(ask: Ask, entry: AuditEntry, begun: Begun) -> Redirect:

@@ -91,9 +91,10 @@ class SecurityAdmin(Asking):
         """
         from ottla.client.administration import security_messages as messages
 
+        acls = list(acls)
         request = messages.create_acls(acls)
         answer = self._cluster.ask_any(lambda broker: broker.ask(request))
-        check_all({f"ACL {number + 1}": one for number, one in enumerate(answer.results)})
+        check_all(dict(zip(map(messages.acl_text, acls), answer.results, strict=True)))
 
     def delete_acls(self, filters: Iterable[AclBindingFilter]) -> list[AclBinding]:
         """Removes the rules that match, and returns them. Raises `RefusedError`.

@@ -116,6 +116,15 @@ def create_acls(acls: Iterable[AclBinding]) -> CreateAclsRequest:
     )
 
 
+def acl_text(one: AclBinding) -> str:
+    """A rule in one line, as messages name it: `ACL User:ana write on topic logs- (prefixed)`."""
+    deny = "deny " if one.permission == "DENY" else ""
+    host = "" if one.host == "*" else f" from {one.host}"
+    prefixed = " (prefixed)" if one.pattern_type == "PREFIXED" else ""
+    operation, kind = one.operation.lower(), one.resource_type.lower().replace("_", " ")
+    return f"ACL {deny}{one.principal}{host} {operation} on {kind} {one.name}{prefixed}"
+
+
 def delete_acls(filters: Iterable[AclBindingFilter]) -> DeleteAclsRequest:
     """Raises `UnknownNameError`."""
     return DeleteAclsRequest(filters=[DeleteAclsFilter(**_filter_fields(one)) for one in filters])

@@ -1,4 +1,4 @@
-"""Sends one record to its partition, for interactive use: acks=all, and no producer id."""
+"""Sends one record to its partition, for interactive use: acks=all, and written once."""
 
 import secrets
 from dataclasses import field
@@ -6,15 +6,16 @@ from dataclasses import field
 from ottla.base.errors import UnknownNameError
 from ottla.base.partitions import TopicPartition
 from ottla.base.values import dataclass
+from ottla.client.bulk.producer_identity import init_producer
 from ottla.client.connecting.cluster import Cluster, check
 from ottla.client.connecting.connection import Connection
-from ottla.client.refusals import refusals
+from ottla.client.refusals import DENIALS, RefusedError, refusals
 from ottla.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
     TopicProduceData,
 )
-from ottla.record.builder import single_record_batch
+from ottla.record.builder import RecordBatchBuilder
 from ottla.record.partitioner import partition_for_key
 from ottla.record.record import Headers
 
@@ -40,7 +41,10 @@ class OneRecord:
 def send_record(cluster: Cluster, record: OneRecord) -> tuple[TopicPartition, int]:
     """Returns the record's partition and offset. Raises `UserError`."""
     place = TopicPartition(record.topic, _partition(cluster, record))
-    batch = single_record_batch(record.key, record.value, record.timestamp_ms, record.headers)
+    builder = RecordBatchBuilder()
+    is_repeatable = _identify(cluster, builder)
+    builder.append(record.key, record.value, record.timestamp_ms, record.headers)
+    batch = builder.build()
     request = ProduceRequest(
         acks=ALL_IN_SYNC,
         timeout_ms=TIMEOUT_MS,
@@ -59,7 +63,25 @@ def send_record(cluster: Cluster, record: OneRecord) -> tuple[TopicPartition, in
         return int(found.base_offset)
 
     with refusals(f"{place.topic}-{place.partition}"):
-        return place, cluster.ask_leader(place.topic, place.partition, ask)
+        if is_repeatable:
+            return place, cluster.ask_leader(place.topic, place.partition, ask)
+        return place, ask(cluster.leader(place.topic, place.partition))
+
+
+def _identify(cluster: Cluster, builder: RecordBatchBuilder) -> bool:
+    """Gives the batch a producer id, by which a leader knows it again that got it before.
+
+    Returns `False` for a user without the right to one: such a batch must not be sent again.
+    """
+    try:
+        identity = init_producer(cluster, "", TIMEOUT_MS)
+    except RefusedError as error:
+        if error.code not in DENIALS:
+            raise
+        return False
+    builder.producer_id, builder.producer_epoch = identity.producer_id, identity.epoch
+    builder.base_sequence = 0
+    return True
 
 
 def _partition(cluster: Cluster, record: OneRecord) -> int:

@@ -6,7 +6,7 @@ from dataclasses import astuple
 from itertools import groupby
 from urllib.parse import urlencode
 
-from ottla.base.errors import UnknownNameError, UnreachableError, UserError
+from ottla.base.errors import UnknownNameError, UserError
 from ottla.client.administration.acl_rulings import (
     NOT_KNOWN,
     OPEN_WITHOUT_RULES,
@@ -33,7 +33,7 @@ from ottla.client.administration.acl_words import (
 )
 from ottla.client.administration.admin import Admin
 from ottla.client.administration.security_values import AclBinding, AclBindingFilter
-from ottla.console.changes import Change, Plan, propose, to_type
+from ottla.console.changes import Change, Plan, is_of_brokers, propose, to_type
 from ottla.console.commands import Command
 from ottla.console.contents import counted, visible
 from ottla.console.pages import Ask, Fields, Page, Redirect
@@ -199,7 +199,7 @@ def add(ask: Ask) -> Page | Redirect:
         try:
             return propose(ask, _addition(ask, words_of(ask)))
         except UserError as error:
-            if ask.form is not None or isinstance(error, UnreachableError):
+            if ask.form is not None or is_of_brokers(error):
                 raise
             status, problem = 400, str(error)
     return Page(
@@ -283,7 +283,7 @@ def remove(ask: Ask) -> Page | Redirect:
         try:
             return propose(ask, _removal(ask, words))
         except UserError as error:
-            if ask.form is not None or isinstance(error, UnreachableError):
+            if ask.form is not None or is_of_brokers(error):
                 raise
             status, problem = 404 if isinstance(error, UnknownNameError) else 400, str(error)
     return Page(

@@ -18,7 +18,7 @@ from ottla.client.administration.group_resets import (
     places_to_reset,
     planned_reset,
 )
-from ottla.console.changes import Cell, Change, Plan, propose, to_type
+from ottla.console.changes import Cell, Change, Plan, is_of_brokers, propose, to_type
 from ottla.console.commands import Command
 from ottla.console.contents import counted, visible
 from ottla.console.pages import Ask, Fields, Page, Redirect
@@ -65,7 +65,7 @@ def reset(ask: Ask) -> Page | Redirect:
         with ask.place.reading() as admin:
             data["known"] = sorted({one.topic for one in _committed(admin, name)})
     except UserError as error:
-        if ask.form is not None:
+        if ask.form is not None or is_of_brokers(error):
             raise
         status, problem = 404 if isinstance(error, UnknownNameError) else 400, str(error)
     return Page(

@@ -12,7 +12,7 @@ from ottla.client.administration.cluster_status import (
     cluster_status,
 )
 from ottla.client.administration.replica_plans import Move, broker_ids, plan_to
-from ottla.console.changes import Change, Plan, propose
+from ottla.console.changes import Change, Plan, is_of_brokers, propose
 from ottla.console.commands import Command
 from ottla.console.contents import counted
 from ottla.console.pages import Ask, Fields, Page, QueryError, Redirect
@@ -31,7 +31,7 @@ def reassign(ask: Ask) -> Page | Redirect:
         try:
             return propose(ask, _reassignment(ask, fields))
         except UserError as error:
-            if ask.form is not None:
+            if ask.form is not None or is_of_brokers(error):
                 raise
             problem = str(error)
     return Page(

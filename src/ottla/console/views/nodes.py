@@ -6,7 +6,7 @@ from ottla.base.addresses import address_text, parse_address
 from ottla.base.errors import UserError
 from ottla.base.texts import whole_number
 from ottla.client.administration.quorum_status import QuorumReplica, QuorumStatus
-from ottla.console.changes import Change, propose
+from ottla.console.changes import Change, is_of_brokers, propose
 from ottla.console.commands import Command
 from ottla.console.pages import Ask, Page, QueryError, Redirect
 from ottla.console.views.view import View
@@ -88,7 +88,7 @@ def add_controller(ask: Ask) -> Page | Redirect:
         try:
             return propose(ask, _addition(ask, observer, at))
         except UserError as error:
-            if ask.form is not None:
+            if ask.form is not None or is_of_brokers(error):
                 raise
             problem = str(error)
     return Page(
