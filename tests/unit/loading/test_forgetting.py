@@ -252,6 +252,8 @@ def test_forgotten_rows_that_another_program_brought_back_are_named(tmp_path: Pa
         ("order = 1", 'are quoted, "at"'),
         ("value.person", "'value.person' is .*, and not true or false: write a comparison"),
         ("1", "'1' is int32, and not true or false"),
+        ('"offset" = (SELECT max("offset") FROM rows)', "name rows does not exist; a condition is"),
+        ("is_person(value.person)", "is_person does not exist; a condition is about the columns"),
     ],
 )
 def test_a_condition_that_cannot_be_evaluated_is_refused(

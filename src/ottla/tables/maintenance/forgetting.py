@@ -197,6 +197,8 @@ class Search:
         with duckdb.connect() as connection:
             try:
                 connection.execute("SET TimeZone = 'UTC'")
+                # Else a table in a condition could be a variable here: the rows of one file.
+                connection.execute("SET python_enable_replacements = false")
                 found = connection.from_arrow(rows).filter(self.condition)
                 place = found.project(columns or f'"{prefix}partition", "{prefix}offset"')
                 return place.to_arrow_table()
@@ -210,6 +212,11 @@ class Search:
                 raise UserError(
                     f"--where: {line}; the columns are {', '.join(self.columns.names)}, and their "
                     f"fields have dots, such as value.customer"
+                ) from error
+            except duckdb.CatalogException as error:
+                line = str(error).splitlines()[0].rstrip("!")
+                raise UserError(
+                    f"--where: {line}; a condition is about the columns of one row"
                 ) from error
             except duckdb.Error as error:
                 raise UserError(f"--where: {str(error).splitlines()[0]}") from error
