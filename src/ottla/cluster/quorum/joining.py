@@ -272,6 +272,8 @@ class QuorumBroker:
             )
         if directory.is_offline:
             raise StorageError(path, f"{directory.health.failure}; the quorum's log is in it")
+        if self._config.has_controller_role:
+            node_options.refuse_log_elsewhere(path, broker.directories, self._file_system)
         options = node_options.quorum_options(
             self._config, self._identity, directory.directory_id, place
         )

@@ -5,7 +5,7 @@ from functools import cache
 from typing import NamedTuple
 
 from ottla.base.addresses import address_text
-from ottla.base.errors import CorruptionError, UserError
+from ottla.base.errors import CorruptionError, RefusalError, UserError
 from ottla.base.files import FileSystem, join
 from ottla.base.ids import ZERO_UUID, Uuid, is_reserved, uuid_text
 from ottla.cluster.place import Place
@@ -22,6 +22,7 @@ from ottla.quorum.voters import Endpoint, ReplicaKey, Voter, VoterSet
 from ottla.storage.directory.log_directory import LogDirectory
 from ottla.storage.files.filenames import META_PROPERTIES
 from ottla.storage.files.meta_properties import first_properties, properties_of
+from ottla.storage.files.metadata_files import has_metadata_log, metadata_size
 
 VOTERS = "controller.quorum.voters"
 BOOTSTRAP = "controller.quorum.bootstrap.servers"
@@ -206,6 +207,22 @@ def previous_epoch(directories: Sequence[LogDirectory]) -> int:
     epochs = {None if one.is_offline else one.previous_broker_epoch for one in directories}
     (epoch, *others) = epochs
     return NO_EPOCH if others or epoch is None else epoch
+
+
+def refuse_log_elsewhere(
+    path: str, directories: Sequence[LogDirectory], file_system: FileSystem
+) -> None:
+    """Raises `RefusalError` if the log of a controller would begin anew beside the one it has."""
+    if has_metadata_log(file_system, path):
+        return
+    for one in directories:
+        if one.is_offline or one.path == path or not has_metadata_log(file_system, one.path):
+            continue
+        if metadata_size(file_system, one.path):
+            raise RefusalError(
+                f"{path} has no metadata log, and {one.path} has that of this node, which must not "
+                f"vote without it: set metadata.log.dir={one.path}"
+            )
 
 
 def controller_options(identity: Identity, incarnation_id: Uuid, place: Place) -> ControllerOptions:

@@ -2,12 +2,20 @@
 
 import pytest
 
+from ottla.base.errors import RefusalError
 from ottla.cluster.place import Place
-from ottla.cluster.quorum.node_options import Identity, quorum_options, spoken_at
+from ottla.cluster.quorum.node_options import (
+    Identity,
+    quorum_options,
+    refuse_log_elsewhere,
+    spoken_at,
+)
 from ottla.config.broker import broker_config
 from ottla.metadata.brokers import Endpoint
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.inter_broker_requests import sent_version
+from tests.support.brokers import disk
+from tests.support.quorum_logs import QuorumDirectory, batch_of, open_only
 
 
 def _nobody(*_: object) -> None:
@@ -71,3 +79,17 @@ def test_brokers_ask_each_other_in_the_versions_of_the_clusters_level(
     assert sent_version(ApiKey.FETCH, version) == fetch
     assert sent_version(ApiKey.LIST_OFFSETS, version) == list_offsets
     assert sent_version(ApiKey.OFFSET_FOR_LEADER_EPOCH, version) == 4
+
+
+def test_a_controller_does_not_begin_a_log_beside_the_one_that_it_has() -> None:
+    files = disk("/d", "/e")
+    used = QuorumDirectory(files)
+    used.log.append(batch_of(0, 1))
+    used.close()
+    both = [open_only(files, path) for path in ("/d", "/e")]
+    refuse_log_elsewhere("/d", both, files)
+    refuse_log_elsewhere("/e", both[1:], files)
+    with pytest.raises(RefusalError, match=r"/e has no metadata log, and /d has .*log\.dir=/d$"):
+        refuse_log_elsewhere("/e", both, files)
+    for one in both:
+        one.close()
