@@ -25,10 +25,10 @@ from typing import Any
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, StorageError, UserError
 from ottla.base.files import OsFileSystem
+from ottla.base.partitions import CONSUMER_OFFSETS
 from ottla.broker.broker import Broker
 from ottla.cli.main import main
 from ottla.coordinator.requests import MemberClaim
-from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS
 from ottla.record.batch import InvalidBatchError, iter_batches
 from ottla.record.record import read_records
 from ottla.storage.files.filenames import BOOT_NOTE, CLUSTER_METADATA_DIRECTORY

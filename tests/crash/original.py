@@ -13,6 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from ottla.base.files import OsFileSystem
+from ottla.base.partitions import CONSUMER_OFFSETS
 from ottla.base.principal import Principal
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
@@ -34,7 +35,6 @@ from ottla.metadata.acls import (
     ResourcePattern,
     ResourceType,
 )
-from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS
 from ottla.metadata.deciding.topics import NewTopic
 from ottla.metadata.tokens import DelegationToken
 from ottla.record.builder import RecordBatchBuilder

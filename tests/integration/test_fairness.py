@@ -23,11 +23,11 @@ from benchmarks.fairness import (
 from benchmarks.stretches import LONG_MS, MOST_TRIES, Recorder, Tried, ask, host_millisecond, tried
 from benchmarks.wire import frame_of
 from ottla.base.clock import SystemClock
+from ottla.base.partitions import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.base.turns import Turn
 from ottla.broker.broker import Broker
 from ottla.codec.compression import Compression
 from ottla.codec.schema import Message
-from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages import request_class
 from ottla.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.partitions import TopicPartition
+from ottla.base.partitions import CONSUMER_OFFSETS, TopicPartition
 from ottla.base.timers import AllTimers
 from ottla.base.timestamps import Timestamps
 from ottla.base.values import dataclass
@@ -23,7 +23,6 @@ from ottla.broker.topics.topics import Topic
 from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import CommittedOffsets, NewOffset
 from ottla.coordinator.requests import MemberClaim
-from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS
 from ottla.metadata.deciding.topics import NewTopic
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.storage.compaction.compaction import Surroundings, compact

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.partitions import TopicPartition
+from ottla.base.partitions import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
 from ottla.broker.membership.admission_requests import AdmissionRequest
 from ottla.broker.membership.marker_requests import MarkerRequest
 from ottla.broker.waiting.rooms import Waiting
@@ -23,7 +23,6 @@ from ottla.cluster.admission_channels import errors_of, message_of
 from ottla.cluster.marker_channels import _errors, _message
 from ottla.codec.schema import Message
 from ottla.controller.events import AlteredAnswer
-from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.protocol.messages.add_partitions_to_transaction import (
     AddPartitionsTopic,
     AddPartitionsToTransactionRequest,

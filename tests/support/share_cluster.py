@@ -6,14 +6,13 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ottla.base.partitions import TopicPartition
+from ottla.base.partitions import SHARE_GROUP_STATE, TopicPartition
 from ottla.broker.membership.state_requests import ShareStateRequest, StateRequest
 from ottla.broker.waiting.rooms import Waiting
 from ottla.cluster.share_state_channels import answers_of, message_of
 from ottla.codec.schema import Message
 from ottla.coordinator.share.coordinator import ShareStateAnswer
 from ottla.coordinator.share.persisted_state import PersistedState, SharePartitionKey
-from ottla.metadata.deciding.topic_rules import SHARE_GROUP_STATE
 from ottla.protocol.messages import request_class
 from ottla.server.dispatching.request_context import PendingResponse
 from ottla.testing import CrashMode

@@ -21,6 +21,11 @@ CLUSTER_METADATA_ID: Final = Uuid(bytes(15) + b"\1")
 REMOTE_LOG_METADATA = "__remote_log_metadata"
 """The topic of a remote tier's metadata."""
 
+CONSUMER_OFFSETS = "__consumer_offsets"
+TRANSACTION_STATE = "__transaction_state"
+SHARE_GROUP_STATE = "__share_group_state"
+"""The topics of coordinators."""
+
 
 class TopicPartition(NamedTuple):
     """A partition; its text is the name of its directory.

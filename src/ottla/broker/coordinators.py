@@ -8,17 +8,17 @@ Kafka's counterparts: `GroupCoordinator.onElection` and `onResignation`,
 import math
 from typing import Any
 
-from ottla.base.partitions import TopicPartition
+from ottla.base.partitions import (
+    CONSUMER_OFFSETS,
+    SHARE_GROUP_STATE,
+    TRANSACTION_STATE,
+    TopicPartition,
+)
 from ottla.broker.coordination.shards import Shards
 from ottla.broker.groups.coordinator import GroupCoordinator
 from ottla.broker.shares.coordinator import ShareCoordinator
 from ottla.broker.topics.partition import Partition
 from ottla.broker.transactions.coordinator import TransactionCoordinator
-from ottla.metadata.deciding.topic_rules import (
-    CONSUMER_OFFSETS,
-    SHARE_GROUP_STATE,
-    TRANSACTION_STATE,
-)
 
 
 class Coordinators:

@@ -2,15 +2,11 @@
 
 from collections.abc import Mapping
 
+from ottla.base.partitions import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from ottla.broker.shares.coordinator import share_state_topic
 from ottla.broker.tiering.remote_log_metadata import new_metadata_topic
 from ottla.config.broker import BrokerConfig
 from ottla.config.tiering import metadata_topic_config
-from ottla.metadata.deciding.topic_rules import (
-    CONSUMER_OFFSETS,
-    SHARE_GROUP_STATE,
-    TRANSACTION_STATE,
-)
 from ottla.metadata.deciding.topics import NewTopic
 from ottla.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 from ottla.storage.files.filenames import REMOTE_LOG_METADATA

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from ottla.base.errors import ApiError, ProtocolError
-from ottla.base.partitions import TopicPartition
+from ottla.base.partitions import TRANSACTION_STATE, TopicPartition
 from ottla.broker.coordination.losses import TRANSACTIONS
 from ottla.broker.coordination.stored_records import StoredRecord
 from ottla.coordinator.transaction.records import TransactionLogValue, decode_key, decode_value
@@ -21,8 +21,6 @@ from ottla.storage.diagnosis.open_transactions import (
 )
 from ottla.storage.reading.locating import holders_of
 from ottla.storage.reading.read_only_log import ReadOnlyLog
-
-TRANSACTION_STATE = "__transaction_state"
 
 
 def held_on_disk(directories: Directories, topic: str) -> list[PartitionHeld]:

@@ -22,7 +22,7 @@ from ottla.base.clock import read_clock
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UserError
 from ottla.base.files import Buffer
-from ottla.base.partitions import OffsetRange, TopicPartition
+from ottla.base.partitions import TRANSACTION_STATE, OffsetRange, TopicPartition
 from ottla.base.unknown_arguments import answers_unknown_arguments
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange, ConfigOperation
@@ -38,7 +38,6 @@ from ottla.embedded.held_broker import HeldBroker, done_whole
 from ottla.embedded.memory import MEMORY, leave, make_directory
 from ottla.embedded.paths import Paths, paths_of
 from ottla.embedded.readable import ReadableLog
-from ottla.metadata.deciding.topic_rules import TRANSACTION_STATE
 from ottla.metadata.deciding.topics import NewTopic, TopicGrowth
 from ottla.record.batch import BuiltBatch, RecordBatch
 from ottla.record.builder import RecordBatchBuilder, single_record_batch

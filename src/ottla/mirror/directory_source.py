@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from ottla.base.files import FileSystem
+from ottla.base.partitions import CONSUMER_OFFSETS
 from ottla.broker.adoption.found_metadata import find_metadata
 from ottla.broker.coordination.stored_records import StoredRecord, latest_records
 from ottla.client.administration.group_offsets import Committed
@@ -13,7 +14,6 @@ from ottla.coordinator.offsets.records import (
     decode_key,
     decode_value,
 )
-from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS
 from ottla.mirror.source import Bounds, Selection, SourceTopic, is_internal
 from ottla.record.record import Record
 from ottla.storage.files.meta_properties import properties_of

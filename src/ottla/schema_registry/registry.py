@@ -6,7 +6,6 @@ from typing import Protocol
 
 from ottla.base.errors import UserError
 from ottla.base.values import dataclass
-from ottla.schema_registry.tokens import ClientCredentials
 
 AVRO = "AVRO"
 JSON = "JSON"
@@ -59,6 +58,17 @@ class SchemaRegistry(Protocol):
 
     def versions(self, subject: str) -> list[RegisteredSchema]:
         """All versions of a subject, such as `orders-value`, oldest first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientCredentials:
+    """Where tokens are, and who asks; the settings are those of Confluent's clients."""
+
+    url: str
+    client_id: str
+    secret: str = field(repr=False)
+    scope: str = ""
+    buffer_s: float = 300.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,6 @@ import base64
 import json
 import ssl
 import time
-from dataclasses import field
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError, URLError
@@ -12,7 +11,7 @@ from urllib.parse import quote, urlencode
 from urllib.request import Request, urlopen
 
 from ottla.base.errors import UnreachableError, UserError
-from ottla.base.values import dataclass
+from ottla.schema_registry.registry import ClientCredentials
 
 _LONGEST_ANSWER = 1 << 20
 _SHARE_LEFT = 5
@@ -20,17 +19,6 @@ _SHARE_LEFT = 5
 
 _UNKNOWN_LIFE_S = 60.0
 """Of a token without `expires_in`, which the server only recommends to send."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClientCredentials:
-    """Where tokens are, and who asks; the settings are those of Confluent's clients."""
-
-    url: str
-    client_id: str
-    secret: str = field(repr=False)
-    scope: str = ""
-    buffer_s: float = 300.0
 
 
 class TokenSource:

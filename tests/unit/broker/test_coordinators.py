@@ -6,7 +6,7 @@ from typing import Self
 import pytest
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.partitions import TopicPartition
+from ottla.base.partitions import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
 from ottla.base.timers import AllTimers, Timers
 from ottla.broker.broker import Broker
 from ottla.broker.coordinators import Coordinators
@@ -23,7 +23,6 @@ from ottla.coordinator.offsets.committed_offsets import NewOffset
 from ottla.coordinator.placement import partition_for
 from ottla.coordinator.requests import MemberClaim
 from ottla.coordinator.transaction.requests import InitRequest, ProducerClaim
-from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.metadata.deciding.topics import NewTopic
 from tests.support.brokers import at, disk, id_of, open_broker
 

@@ -9,9 +9,8 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError
-from ottla.base.partitions import TopicPartition
+from ottla.base.partitions import CONSUMER_OFFSETS, TopicPartition
 from ottla.cluster.quorum.replica_places import ReplicaPlaces
-from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS
 from ottla.metadata.directories import LOST
 from ottla.metadata.image import FIRST_WITH_DIRECTORIES, METADATA_VERSION
 from ottla.metadata.records import FeatureLevelRecord

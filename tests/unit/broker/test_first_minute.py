@@ -9,7 +9,7 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, CorruptionError, UserError
 from ottla.base.files import join
-from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
+from ottla.base.partitions import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.metadata.deciding.topics import NewTopic, TopicGrowth
 from ottla.record.batch import batch_at
 from ottla.storage.diagnosis.directory_check import check

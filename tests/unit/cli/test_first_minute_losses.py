@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ottla.base.files import OsFileSystem
-from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS
+from ottla.base.partitions import CONSUMER_OFFSETS
 from ottla.metadata.deciding.topics import NewTopic
 from tests.crash.judging import run
 from tests.support.brokers import NOW_MS, batch, open_broker

@@ -4,8 +4,8 @@ import pytest
 
 from ottla.base.errors import UserError
 from ottla.base.files import join
+from ottla.base.partitions import CONSUMER_OFFSETS
 from ottla.coordinator.requests import MemberClaim
-from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS
 from ottla.metadata.deciding.topics import TopicGrowth
 from ottla.mirror.directory_source import DirectorySource
 from ottla.mirror.mirror import Mirror, MirrorOptions

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.partitions import TopicPartition
+from ottla.base.partitions import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
 from ottla.broker.membership.admission_requests import AdmissionRequest, AskedPartitions
 from ottla.broker.membership.marker_requests import MarkerRequest
 from ottla.broker.transactions.admissions import (
@@ -19,7 +19,6 @@ from ottla.cluster import admission_channels
 from ottla.cluster.admission_channels import errors_of, message_of
 from ottla.codec.schema import Message
 from ottla.coordinator.transaction.requests import ProducerClaim
-from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.protocol.messages.add_partitions_to_transaction import (
     AddPartitionsToTransactionResponse,
 )

@@ -5,14 +5,13 @@ from typing import Any
 import pytest
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.partitions import TopicPartition
+from ottla.base.partitions import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
 from ottla.broker.broker import Broker
 from ottla.broker.membership.marker_requests import Marker, MarkerRequest, SentMarker
 from ottla.broker.replication.fetches import Fetch
 from ottla.broker.transactions.marker_sender import RETRY_MS
 from ottla.codec.schema import Message
 from ottla.coordinator.transaction.requests import InitRequest, ProducerClaim
-from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import RequestHeader
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

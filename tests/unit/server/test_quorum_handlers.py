@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from ottla.base.error_codes import ErrorCode
-from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS
+from ottla.base.partitions import CONSUMER_OFFSETS
 from ottla.metadata.directories import LOST
 from ottla.metadata.records import EndPoint, FenceBrokerRecord, RegisterControllerRecord
 from ottla.protocol.messages.api_versions import ApiVersionsRequest

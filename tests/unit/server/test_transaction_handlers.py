@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.partitions import TRANSACTION_STATE
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
 from ottla.coordinator.requests import MemberClaim
-from ottla.metadata.deciding.topic_rules import TRANSACTION_STATE
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.describe_transactions import DescribeTransactionsRequest

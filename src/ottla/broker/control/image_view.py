@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.partitions import TopicPartition
+from ottla.base.partitions import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TopicPartition
 from ottla.broker.metadata.image_store import ImageStore
 from ottla.broker.topics.partition import Partition
 from ottla.broker.topics.topics import Topics
@@ -20,7 +20,6 @@ from ottla.metadata.cluster_view import (
     PartitionView,
     Reach,
 )
-from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from ottla.metadata.levels import SUPPORTED
 from ottla.storage.directory.log_directories import LogDirectories
 

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ProtocolError
 from ottla.base.ids import Uuid
+from ottla.base.partitions import CONSUMER_OFFSETS
 from ottla.base.timers import NEXT, AllTimers, Timers
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import (
@@ -45,7 +46,6 @@ from ottla.coordinator.decision import Answer, Decision, Reply
 from ottla.coordinator.offsets.committed_offsets import NO_OFFSET
 from ottla.coordinator.offsets.records import decode_key, decode_value, encode_key, encode_value
 from ottla.coordinator.shard import GroupCoordinatorShard
-from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS
 from ottla.metadata.deciding.topics import NewTopic
 
 logger = logging.getLogger(__name__)

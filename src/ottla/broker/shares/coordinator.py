@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ProtocolError, StorageError
-from ottla.base.partitions import TopicPartition
+from ottla.base.partitions import SHARE_GROUP_STATE, TopicPartition
 from ottla.base.timers import AllTimers, Timers
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import PART_SIZE, in_turns
@@ -47,7 +47,7 @@ from ottla.coordinator.share.coordinator import (
 )
 from ottla.coordinator.share.persisted_state import SharePartitionKey
 from ottla.coordinator.share.records import decode_key, decode_value, encode_key, encode_value
-from ottla.metadata.deciding.topic_rules import FIXED_SETTINGS, SHARE_GROUP_STATE
+from ottla.metadata.deciding.topic_rules import FIXED_SETTINGS
 from ottla.metadata.deciding.topics import NewTopic
 from ottla.storage.log.partition_log import PartitionLog
 

@@ -12,7 +12,7 @@ from itertools import count
 from typing import Any, Final, Protocol
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.partitions import TopicPartition
+from ottla.base.partitions import SHARE_GROUP_STATE, TopicPartition
 from ottla.base.timers import AllTimers, Timers
 from ottla.base.timestamps import Timestamps
 from ottla.broker.membership.state_requests import ShareStateRequest, StateRequest
@@ -20,7 +20,6 @@ from ottla.broker.shares.coordinator import ShareBroker, ShareCoordinator, Topic
 from ottla.broker.shares.states import Gathering, TakeAnswers
 from ottla.broker.waiting.rooms import Waiting
 from ottla.coordinator.share.coordinator import ShareStateAnswer
-from ottla.metadata.deciding.topic_rules import SHARE_GROUP_STATE
 
 FIRST_PAUSE_MS: Final = 50.0
 LONGEST_PAUSE_MS: Final = 1000.0

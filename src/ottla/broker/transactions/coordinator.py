@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, ProtocolError
-from ottla.base.partitions import TopicPartition
+from ottla.base.partitions import CONSUMER_OFFSETS, TRANSACTION_STATE, TopicPartition
 from ottla.base.timers import AllTimers, Timers
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import PART_SIZE, in_turns
@@ -58,7 +58,6 @@ from ottla.coordinator.transaction.requests import (
     ProducerClaim,
 )
 from ottla.coordinator.transaction.transaction import FIRST_EPOCH_BUMP_VERSION
-from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.metadata.deciding.topics import NewTopic
 
 logger = logging.getLogger(__name__)

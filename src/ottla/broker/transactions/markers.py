@@ -10,7 +10,7 @@ from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.partitions import TopicPartition
+from ottla.base.partitions import CONSUMER_OFFSETS, TopicPartition
 from ottla.base.timestamps import Timestamps
 from ottla.broker.coordination.internal_topic import CoordinatorBroker
 from ottla.broker.coordination.refused_writes import RefusedWrites
@@ -19,7 +19,6 @@ from ottla.broker.topics.partition import Partition
 from ottla.broker.transactions.marker_sender import DONE
 from ottla.broker.waiting.rooms import DelayedOperation
 from ottla.coordinator.transaction.transaction import FIRST_EPOCH_BUMP_VERSION
-from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS
 from ottla.record.batch import BuiltBatch
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker
 from ottla.storage.log.producer_state import AppendOrigin, ProducerState

@@ -7,7 +7,7 @@ from typing import Any
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UnknownNameError, UnreachableError
-from ottla.base.partitions import TopicPartition, by_topic
+from ottla.base.partitions import CONSUMER_OFFSETS, TopicPartition, by_topic
 from ottla.client.administration.asking import Asking, check_all, refused
 from ottla.client.administration.descriptions import GroupDescription, GroupMember, ListedGroup
 from ottla.client.administration.group_members import CLASSIC, CONSUMER, SHARE, classic_members
@@ -16,7 +16,6 @@ from ottla.client.bulk.reading import by_partition
 from ottla.client.connecting.cluster import CoordinatorKind, check
 from ottla.client.connecting.connection import Connection
 from ottla.client.refusals import RefusedError, refusals
-from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.consumer_group_describe import (
     Assignment,

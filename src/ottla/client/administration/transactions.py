@@ -8,14 +8,13 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UnknownNameError, UnreachableError, UserError
-from ottla.base.partitions import TopicPartition, by_topic
+from ottla.base.partitions import TRANSACTION_STATE, TopicPartition, by_topic
 from ottla.client.administration.asking import refused
 from ottla.client.administration.descriptions import ActiveProducer, ListedTransaction
 from ottla.client.administration.topics import TopicAdmin
 from ottla.client.bulk.reading import READ_COMMITTED, by_partition
 from ottla.client.connecting.cluster import CoordinatorKind
 from ottla.client.connecting.connection import Connection
-from ottla.metadata.deciding.topic_rules import TRANSACTION_STATE
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.messages.describe_producers import (
     DescribeProducersRequest,

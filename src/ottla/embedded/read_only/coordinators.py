@@ -9,7 +9,7 @@ from functools import cached_property
 
 from ottla.base.errors import ApiError, ProtocolError
 from ottla.base.ids import Uuid
-from ottla.base.partitions import TopicPartition, by_topic
+from ottla.base.partitions import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TopicPartition, by_topic
 from ottla.base.timers import Timers
 from ottla.base.timestamps import Timestamps
 from ottla.broker.configs.settings import BrokerSettings
@@ -31,7 +31,6 @@ from ottla.diagnosis.internal_records import every_record, kept_records, undecod
 from ottla.diagnosis.losses import OnLost
 from ottla.diagnosis.stuck import coordinators_on_disk
 from ottla.embedded.read_only.topics import ReadOnlyTopics
-from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from ottla.storage.diagnosis.open_transactions import CoordinatedTransaction, CoordinatorView
 from ottla.storage.log.offsets import LATEST_TIMESTAMP, Isolation
 

@@ -10,7 +10,12 @@ from typing import Final
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.partitions import REMOTE_LOG_METADATA
+from ottla.base.partitions import (
+    CONSUMER_OFFSETS,
+    REMOTE_LOG_METADATA,
+    SHARE_GROUP_STATE,
+    TRANSACTION_STATE,
+)
 from ottla.base.patterns import lazy_pattern
 from ottla.config.setting import SettingError, with_values
 from ottla.config.topic import TopicConfig
@@ -20,10 +25,6 @@ MAX_NAME_LENGTH: Final = 249
 """With `-partition` and the suffix of a deletion, the name still fits into a file name."""
 
 LEGAL_NAME = lazy_pattern(r"[a-zA-Z0-9._-]+")
-
-CONSUMER_OFFSETS = "__consumer_offsets"
-TRANSACTION_STATE = "__transaction_state"
-SHARE_GROUP_STATE = "__share_group_state"
 
 POLICY_NAME: Final = "cleanup.policy"
 

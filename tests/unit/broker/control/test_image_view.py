@@ -4,14 +4,13 @@ import pytest
 
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
-from ottla.base.partitions import TopicPartition
+from ottla.base.partitions import TRANSACTION_STATE, TopicPartition
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
 from ottla.broker.groups.coordinator import offsets_topic
 from ottla.broker.metadata.log import MetadataLog
 from ottla.coordinator.placement import partition_for
 from ottla.metadata.cluster_view import Node, PartitionView, Reach
-from ottla.metadata.deciding.topic_rules import TRANSACTION_STATE
 from ottla.metadata.deciding.topics import NewTopic, TopicGrowth
 from ottla.metadata.records import PartitionChangeRecord
 from tests.support.brokers import disk, open_broker

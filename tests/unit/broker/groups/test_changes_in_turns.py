@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ottla.base.error_codes import ErrorCode
-from ottla.base.partitions import TopicPartition
+from ottla.base.partitions import CONSUMER_OFFSETS, TopicPartition
 from ottla.base.timestamps import Timestamps
 from ottla.base.turns import TurnsNeededError
 from ottla.broker.broker import Broker
@@ -20,7 +20,6 @@ from ottla.broker.waiting.rooms import Waiting
 from ottla.codec.schema import Message
 from ottla.coordinator.classic.group import ClassicGroup
 from ottla.coordinator.deadlines import TimerKey
-from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS
 from ottla.protocol.api_keys import ApiKey
 from ottla.protocol.headers import RequestHeader
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest

@@ -3,6 +3,7 @@
 import pytest
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.partitions import CONSUMER_OFFSETS
 from ottla.broker.broker import Broker
 from ottla.broker.configs.config_changes import Alteration, ConfigChange
 from ottla.coordinator.classic.requests import JoinAnswer, JoinRequest
@@ -10,7 +11,6 @@ from ottla.coordinator.consumer.requests import HeartbeatAnswer, HeartbeatReques
 from ottla.coordinator.offsets.commits import CommitRequest
 from ottla.coordinator.offsets.committed_offsets import NewOffset
 from ottla.coordinator.requests import MemberClaim
-from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS
 from ottla.metadata.deciding.topics import NewTopic, TopicGrowth
 from ottla.testing import CrashMode, FakeFileSystem
 from tests.support.brokers import at, disk, open_broker

@@ -7,7 +7,7 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError
 from ottla.base.events import Event
-from ottla.base.partitions import TopicPartition
+from ottla.base.partitions import CONSUMER_OFFSETS, TopicPartition
 from ottla.base.timers import Timers
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
@@ -27,7 +27,6 @@ from ottla.coordinator.offsets.records import (
 )
 from ottla.coordinator.placement import partition_for
 from ottla.coordinator.requests import MemberClaim
-from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS
 from ottla.metadata.deciding.topics import NewTopic
 from ottla.record.builder import RecordBatchBuilder
 from ottla.record.control import EndTransactionMarker, build_end_transaction_marker

@@ -3,6 +3,7 @@
 import pytest
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.partitions import SHARE_GROUP_STATE
 from ottla.broker.broker import Broker
 from ottla.broker.membership.state_requests import (
     DeleteState,
@@ -12,7 +13,6 @@ from ottla.broker.membership.state_requests import (
 )
 from ottla.broker.shares.persister import GIVE_UP_MS
 from ottla.coordinator.share.records_in_flight import DeliveryState, StateBatch
-from ottla.metadata.deciding.topic_rules import SHARE_GROUP_STATE
 from ottla.storage.files.filenames import log_file_name
 from ottla.testing import FakeFileSystem
 from tests.support.brokers import at, disk, open_broker

@@ -2,10 +2,10 @@
 
 import pytest
 
+from ottla.base.partitions import SHARE_GROUP_STATE
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.membership.state_requests import InitializeState
-from ottla.metadata.deciding.topic_rules import SHARE_GROUP_STATE
 from ottla.storage.log.partition_log import PartitionLog
 from ottla.testing import FakeFileSystem
 from tests.support.brokers import NOW_MS, disk, open_broker

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from ottla.base.files import FileSystem
+from ottla.base.partitions import SHARE_GROUP_STATE
 from ottla.base.timestamps import Timestamps
 from ottla.broker.broker import Broker
 from ottla.broker.membership.state_requests import DeleteState, InitializeState, SummarizeState
 from ottla.coordinator.share.persisted_state import PersistedState, SharePartitionKey
-from ottla.metadata.deciding.topic_rules import SHARE_GROUP_STATE
 from ottla.testing import FakeFileSystem
 from ottla.testing.crash_points import every_crash_point
 from tests.support.brokers import NOW_MS, disk, open_broker

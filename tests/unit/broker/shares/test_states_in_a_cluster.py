@@ -6,6 +6,7 @@ from itertools import count
 import pytest
 
 from ottla.base.error_codes import ErrorCode
+from ottla.base.partitions import SHARE_GROUP_STATE
 from ottla.broker.membership.state_requests import (
     DeleteState,
     InitializeState,
@@ -17,7 +18,6 @@ from ottla.broker.shares.persister import GIVE_UP_MS
 from ottla.cluster.share_state_channels import message_of
 from ottla.coordinator.share.coordinator import StateWrite
 from ottla.coordinator.share.records_in_flight import DeliveryState, StateBatch
-from ottla.metadata.deciding.topic_rules import SHARE_GROUP_STATE
 from ottla.testing import CrashMode
 from tests.support.replicated_brokers import Asked
 from tests.support.share_cluster import KEY, ShareCluster

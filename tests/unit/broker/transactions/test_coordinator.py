@@ -9,6 +9,7 @@ import pytest
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import StorageError
 from ottla.base.files import FileSystem
+from ottla.base.partitions import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.broker.broker import Broker
 from ottla.broker.membership.marker_requests import Marker
 from ottla.broker.transactions.coordinator import ENDED_AT_ONCE
@@ -19,7 +20,6 @@ from ottla.coordinator.offsets.committed_offsets import FetchedOffset, NewOffset
 from ottla.coordinator.placement import partition_for
 from ottla.coordinator.requests import MemberClaim
 from ottla.coordinator.transaction.requests import InitRequest, ProducerAnswer, ProducerClaim
-from ottla.metadata.deciding.topic_rules import CONSUMER_OFFSETS, TRANSACTION_STATE
 from ottla.metadata.deciding.topics import NewTopic
 from ottla.record.batch import RecordBatch, iter_batches
 from ottla.record.builder import RecordBatchBuilder
