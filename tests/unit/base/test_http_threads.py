@@ -69,9 +69,12 @@ def test_a_client_that_hangs_up_and_a_fault_leave_a_line_and_no_traceback(
     server: HttpThreads, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG, "ottla.base.http_threads")
+    before = threading.active_count()
     with stranger(server) as one:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         one.sendall(HALF)
+        # A connection that is reset before it is accepted is nobody's request.
+        wait_until(lambda: threading.active_count() > before)
     with stranger(server) as one:
         one.sendall(b"GET /broken HTTP/1.1\r\n\r\n")
         assert one.recv(1) == b""
