@@ -309,6 +309,8 @@ class QuorumFiller(Filler):
 
 
 class _Channels:
+    refusal: str | None = None
+
     def __init__(self, sent: list[Send]) -> None:
         self._sent = sent
 
