@@ -135,6 +135,12 @@ def _finite(number: float) -> float | None:
     return number if math.isfinite(number) else None
 
 
+def some_text(names: Sequence[str], most: int) -> str:
+    """The first names, and how many more there are."""
+    shown, more = ", ".join(names[:most]), len(names) - most
+    return f"{shown} and {more} more" if more > 0 else shown
+
+
 def matching(noun: str, patterns: Sequence[str], known: Iterable[str]) -> list[str]:
     """The names that match the patterns, in order; all of them without patterns.
 

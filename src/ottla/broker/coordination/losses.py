@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import Final
 
 from ottla.base.errors import ProtocolError
+from ottla.base.texts import some_text
 from ottla.base.values import dataclass
 from ottla.broker.coordination.stored_records import ReadRecords
 from ottla.coordinator.offsets import records as group_records
@@ -39,9 +40,7 @@ class KeptState:
         if not owners:
             # Clients that get an empty answer skip records, or read all of them again.
             raise read.damage[0].error()
-        named = ", ".join(owners[:MAX_NAMED])
-        if len(owners) > MAX_NAMED:
-            named += f" and {len(owners) - MAX_NAMED} more"
+        named = some_text(owners, MAX_NAMED)
         damage = "; ".join(map(str, read.damage))
         return (
             f"{name}: {damage}; what is sound is {verb}, without what was last written for these "

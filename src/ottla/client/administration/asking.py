@@ -7,6 +7,7 @@ from ottla.base.arguments import check_topic_names
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import ApiError, UnknownNameError, UnreachableError
 from ottla.base.partitions import TopicPartition
+from ottla.base.texts import some_text
 from ottla.client.administration.calls import check_calls
 from ottla.client.connecting.cluster import LEADS_NOT, Cluster
 from ottla.client.connecting.connection import Connection
@@ -156,9 +157,8 @@ class Asking:
         without = sorted(one.partition_index for one in found.partitions if one.leader_id < 0)
         if not without:
             return None
-        named = ", ".join(f"{topic}-{one}" for one in without[:PARTITIONS_NAMED])
-        more = len(without) - PARTITIONS_NAMED
-        return UnreachableError(f"no broker leads {named}" + (f" and {more} more" * (more > 0)))
+        names = [f"{topic}-{one}" for one in without]
+        return UnreachableError(f"no broker leads {some_text(names, PARTITIONS_NAMED)}")
 
     def _of_leaders(
         self,

@@ -9,6 +9,7 @@ from ottla.base.addresses import address_text
 from ottla.base.error_codes import ErrorCode
 from ottla.base.errors import UnreachableError, UserError
 from ottla.base.partitions import TopicPartition
+from ottla.base.texts import some_text
 from ottla.base.values import dataclass
 from ottla.client.administration.admin import Admin
 from ottla.client.administration.descriptions import PartitionDescription, TopicDescription
@@ -364,9 +365,7 @@ def _together(complaints: Iterable[Complaint]) -> Iterator[Complaint]:
         alike.setdefault((one.kind, one.what), []).append(one)
     for first, *others in alike.values():
         if others:
-            names = ", ".join(one.where for one in (first, *others)[:NAMED])
-            more = len(others) + 1 - NAMED
-            yield replace(first, where=f"{names} and {more} more" if more > 0 else names)
+            yield replace(first, where=some_text([one.where for one in (first, *others)], NAMED))
         else:
             yield first
 

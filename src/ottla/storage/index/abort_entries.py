@@ -8,6 +8,7 @@ page: docs/format/transaction-index.md.
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from ottla.base.texts import some_text
 from ottla.base.values import dataclass
 from ottla.storage.files.filenames import MAX_OFFSET
 from ottla.storage.index.transaction_index import AbortedTransaction
@@ -61,6 +62,4 @@ def missing_aborts(
 def offsets_text(aborted: Iterable[AbortedTransaction]) -> str:
     """The offsets of the first transactions, and how many more there are, for messages."""
     every = [f"{one.first_offset} to {one.last_offset}" for one in aborted]
-    more = len(every) - OFFSETS_SHOWN
-    shown = ", ".join(every[:OFFSETS_SHOWN])
-    return f"{shown} and {more} more" if more > 0 else shown
+    return some_text(every, OFFSETS_SHOWN)

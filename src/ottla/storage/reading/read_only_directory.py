@@ -6,12 +6,13 @@ meanwhile; `read_only_log` describes how reads handle that. Kafka has no counter
 
 from collections.abc import Callable, Container, Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from ottla.base.errors import CorruptionError, RefusalError, UserError
 from ottla.base.files import FileStatus, FileSystem, OsFileSystem, base_name, join
 from ottla.base.ids import Uuid
 from ottla.base.partitions import TopicPartition
+from ottla.base.texts import some_text
 from ottla.storage.files.boot_note import WrittenEnds, read_boot_note
 from ottla.storage.files.checkpoints import OffsetCheckpoint
 from ottla.storage.files.filenames import (
@@ -68,6 +69,10 @@ if TYPE_CHECKING:
 MetadataSizes = tuple[tuple[str, int], ...] | None
 
 NAMES_SHOWN = 10
+
+T = TypeVar("T")
+Kept = dict[str, tuple[FileStatus | None, T]]
+"""What was read of files, by their paths, with their status at that time."""
 
 
 class Tiers(Protocol):
@@ -140,14 +145,12 @@ class ReadOnlyLogDirectory:
         self._on_damage = on_damage
         self._tiers = tiers
         self._reported: set[Finding] = set()
-        self._checkpoints: dict[
-            str, tuple[FileStatus | None, dict[TopicPartition, int] | None]
-        ] = {}
+        self._checkpoints: Kept[dict[TopicPartition, int] | None] = {}
         self._listed: dict[str, PartitionFiles] = {}
-        self._copied: tuple[FileStatus | None, dict[TopicPartition, int] | None] | None = None
-        self._headers: dict[str, tuple[FileStatus | None, Integrity | None]] = {}
-        self._integrity: dict[str, tuple[FileStatus | None, Integrity | None]] = {}
-        self._boot_note: tuple[FileStatus | None, WrittenEnds | None] | None = None
+        self._copied: Kept[dict[TopicPartition, int] | None] = {}
+        self._headers: Kept[Integrity | None] = {}
+        self._integrity: Kept[Integrity | None] = {}
+        self._boot_note: Kept[WrittenEnds | None] = {}
         self._known_topics: tuple[MetadataSizes, KnownTopics] | None = None
         self.tiered_topics: Container[str] = ()
         """Topics that have a tier by the metadata log in another directory of the broker."""
@@ -180,10 +183,10 @@ class ReadOnlyLogDirectory:
         with suppress(OSError):
             if self.file_system.lock_holder(join(self.path, LOCK)) is not None:
                 return None
-        status = self.file_system.status(join(self.path, BOOT_NOTE))
-        if self._boot_note is None or self._boot_note[0] != status:
-            self._boot_note = status, read_boot_note(self.file_system, self.path)
-        return self._boot_note[1]
+        path = join(self.path, BOOT_NOTE)
+        return self._kept(
+            self._boot_note, path, lambda: read_boot_note(self.file_system, self.path)
+        )
 
     @property
     def is_ottlas(self) -> bool:
@@ -276,20 +279,24 @@ class ReadOnlyLogDirectory:
 
     def _header_of(self, directory: str) -> Integrity | None:
         """The first line of a partition's integrity file, cached until the file changes."""
-        status = self.file_system.status(join(directory, INTEGRITY))
-        known = self._headers.get(directory)
-        if known is None or known[0] != status:
-            known = status, integrity_header(self.file_system, directory)
-            self._headers[directory] = known
-        return known[1]
+        path = join(directory, INTEGRITY)
+        return self._kept(
+            self._headers, path, lambda: integrity_header(self.file_system, directory)
+        )
 
     def integrity_of(self, directory: str) -> Integrity | None:
         """A partition's integrity file, cached until it changes; as `read_integrity`."""
-        status = self.file_system.status(join(directory, INTEGRITY))
-        known = self._integrity.get(directory)
+        path = join(directory, INTEGRITY)
+        return self._kept(
+            self._integrity, path, lambda: read_integrity(self.file_system, directory)
+        )
+
+    def _kept(self, kept: Kept[T], path: str, read: Callable[[], T]) -> T:
+        """What was read of a file, until the file changes."""
+        status = self.file_system.status(path)
+        known = kept.get(path)
         if known is None or known[0] != status:
-            known = status, read_integrity(self.file_system, directory)
-            self._integrity[directory] = known
+            known = kept[path] = status, read()
         return known[1]
 
     def size_of(self, topic: str, partition: int) -> int:
@@ -346,10 +353,8 @@ class ReadOnlyLogDirectory:
 
     def _copied_starts(self) -> dict[TopicPartition, int] | None:
         """The copy of the log starts, cached until it changes."""
-        status = self.file_system.status(join(self.path, COPIED_LOG_STARTS))
-        if self._copied is None or self._copied[0] != status:
-            self._copied = status, copied_starts(self.file_system, self.path)
-        return self._copied[1]
+        path = join(self.path, COPIED_LOG_STARTS)
+        return self._kept(self._copied, path, lambda: copied_starts(self.file_system, self.path))
 
     def tiered_end(self, topic: str, partition: int) -> int:
         """The offset after the last one in the tier, all of which is committed; 0 without one."""
@@ -435,12 +440,9 @@ class ReadOnlyLogDirectory:
 
     def _find_checkpoint(self, name: str) -> dict[TopicPartition, int] | None:
         path = join(self.path, name)
-        status = self.file_system.status(path)
-        known = self._checkpoints.get(name)
-        if known is None or known[0] != status:
-            known = (status, OffsetCheckpoint(self.file_system, path).find())
-            self._checkpoints[name] = known
-        return known[1]
+        return self._kept(
+            self._checkpoints, path, lambda: OffsetCheckpoint(self.file_system, path).find()
+        )
 
     def metadata_sizes(self) -> MetadataSizes:
         """What changes with the directory's metadata log; `None` without one."""
@@ -499,8 +501,4 @@ class ReadOnlyLogDirectory:
 
 
 def _some(names: Iterable[str]) -> str:
-    """The first `NAMES_SHOWN` names, and how many more there are."""
-    every = list(names)
-    shown = ", ".join(every[:NAMES_SHOWN]) or "none"
-    more = len(every) - NAMES_SHOWN
-    return f"{shown} and {more} more" if more > 0 else shown
+    return some_text(list(names), NAMES_SHOWN) or "none"
